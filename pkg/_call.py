@@ -707,7 +707,7 @@ def _cast(x: Any, dtype: Any) -> Any:
         once = array[tuple(slice(1 if stride == 0 else None) for stride in array.strides)]
         return core.broadcast_to(once.astype(dtype.newbyteorder("=")), array.shape)
     if isinstance(x, np.generic | np.ndarray):
-        return convert(np.asarray(x), dtype)[()]
+        return convert(x, dtype)[()]
     return _number_as(x, dtype)[()]
 
 

@@ -41,8 +41,10 @@ def check_cast(name: str, source: np.dtype[Any], target: np.dtype[Any], casting:
 
 
 def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
-    """Returns ``x.astype(dtype, order, copy=copy)`` of a host array, converted by the library."""
-    target = np.dtype(dtype)
+    """Returns ``x.astype(dtype, order, copy=copy)``, converted by the library."""
+    if isinstance(x, core.ArrayBase):
+        return x.astype(dtype, copy=copy)  # type: ignore[attr-defined]
+    x, target = np.asarray(x), np.dtype(dtype)
     if not saturates(x.dtype, target):
         return call_for_user(x.astype, target, order, copy=copy)
     warn_of_complex(x.dtype, target)
@@ -76,7 +78,7 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     dtype = np.dtype(dtype)
     if isinstance(obj, np.ndarray | np.generic):
         if saturates(obj.dtype, dtype) and (copy is None or copy):
-            return convert(np.asarray(obj), dtype)
+            return convert(obj, dtype)
         return call_for_user(np.array, obj, dtype, copy=copy)
     if dtype.kind not in "iu" or type(obj) is int:
         return call_for_user(np.array, obj, dtype, copy=copy)

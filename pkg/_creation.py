@@ -116,7 +116,7 @@ def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
         x = np.asarray(x)
     if device is not None:
         return asarray(x, dtype, device, copy=copy or None)
-    return x.astype(dtype, copy=copy) if isinstance(x, Array) else convert(x, dtype, copy=copy)
+    return convert(x, dtype, copy=copy)
 
 
 @overload

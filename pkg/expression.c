@@ -303,8 +303,8 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
     DECLARE_PROGRAM_CALL(c, core_state_of(Py_TYPE(object)), p->inputs);
-    reduction r = {.program = p->program};
-    int number, ordinal, ndim, flags = 0, result = -1;
+    reduction r = {.program = p->program, .name = p->computation.name};
+    int number, ordinal, ndim, result = -1;
     PyObject *dtype, *out, *inputs;
     int64_t shape[MYLIB_MAX_NDIM], count = 1;
     if (c.free_dims == NULL)
@@ -325,9 +325,7 @@ static PyObject *program_reduce(PyObject *object, PyObject *args)
         r.number = (mylib_reduction)number;
         if (broadcast(&c, &ndim, shape) == DONE) /* otherwise the library raises */
             count = count_of(ndim, shape);
-        result = run_reduction(&c, &r, count, &c.arrays[0], &flags);
-        if (result == 0 && flags != 0 && !c.on_gpu)
-            result = report_flags(c.state, p->computation.name, flags);
+        result = run_reduction(&c, &r, count, &c.arrays[0]);
     }
     release(&c);
     return result == 0 ? Py_NewRef(Py_None) : NULL;

@@ -289,7 +289,7 @@ def _as_type(name: str, x: Any, dtype: np.dtype[Any], casting: Any) -> Any:
             f"the input {name!r} is of {x.dtype}, which casting {casting!r} does not convert to "
             f"{dtype}"
         )
-    return x.astype(dtype) if isinstance(x, Array) else convert(x, dtype)
+    return convert(x, dtype)
 
 
 def detect_number_of_cores() -> int:

@@ -70,13 +70,16 @@ static mylib_status run_once(const call *c, const reduction *r, const mylib_arra
     return status;
 }
 
-int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
-                  int *flags_ret)
+int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out)
 {
     mylib_status status;
+    int flags;
     WITHOUT_GIL_IF(count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU,
-                   status = run_once(c, r, out, flags_ret));
-    return check_status(c->state, status);
+                   status = run_once(c, r, out, &flags));
+    if (check_status(c->state, status) < 0 || flags == 0 || c->on_gpu)
+        return status == MYLIB_OK ? 0 : -1;
+    const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
+    return report_flags(c->state, name, flags);
 }
 
 /* Returns a NumPy scalar. */
@@ -113,7 +116,6 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
     const int is_scalar = ndim == 0 && !c->on_gpu;
     const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
-    int flags = 0;
     PyObject *result = NULL;
     outcome done = c->on_gpu ? place(c) : DONE;
     if (done == DONE && !is_scalar) {
@@ -123,14 +125,10 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
         else
             out = (mylib_array){c->arrays[0].data, c->device, r->type, kept_ndim, kept, NULL};
     }
-    if (done == DONE && run_reduction(c, r, count, &out, &flags) < 0)
+    if (done == DONE && run_reduction(c, r, count, &out) < 0)
         done = FAILED;
     if (done == DONE && r->is_mean && divide(c, &out, count / count_of(kept_ndim, kept)) < 0)
         done = FAILED;
-    if (done == DONE && flags != 0 && !c->on_gpu) {
-        const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
-        done = report_flags(c->state, name, flags) < 0 ? FAILED : DONE;
-    }
     if (done == DONE && is_scalar && (result = new_scalar(type, value)) == NULL)
         done = FAILED;
     release(c);
@@ -147,8 +145,8 @@ PyDoc_STRVAR(
     "reduce(reduction, dtype, ordinal, out, /, *inputs)\n--\n\n"
     "Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`, "
     "into `out`, which has the size 1 where it is reduced, or no dimensions; all Arrays, or all "
-    "NumPy arrays and computed on cuda:`ordinal`, or on the CPU when it is -1.  The floating-point "
-    "flags.");
+    "NumPy arrays and computed on cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears "
+    "of the flags.");
 static PyObject *reduce_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), 2, (int)PyTuple_GET_SIZE(args) - 4);
@@ -164,9 +162,9 @@ static PyObject *reduce_function(PyObject *module, PyObject *args)
     if (take_dtype(PyTuple_GET_ITEM(args, 1), &r.type) < 0 ||
         take_arrays(&c, &PyTuple_GET_ITEM(args, 3), 1 + c.inputs) < 0)
         return NULL;
-    int flags, result = run_reduction(&c, &r, INT64_MAX, &c.arrays[0], &flags);
+    int result = run_reduction(&c, &r, INT64_MAX, &c.arrays[0]);
     release(&c);
-    return result == 0 ? PyLong_FromLong(flags) : NULL;
+    return result == 0 ? Py_NewRef(Py_None) : NULL;
 }
 
 /* ---- To a new array -------------------------------------------------------------------------- */

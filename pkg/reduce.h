@@ -19,9 +19,11 @@ typedef struct reduction {
 /* The numbers of further reductions, after those of the library's. */
 enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT, REDUCE_MEAN };
 
-/* Reduces a call's inputs, which broadcast to `count` elements, into `out`. */
-int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
-                  int *flags_ret);
+/*
+ * Reduces a call's inputs, which broadcast to `count` elements, into `out`.  np.errstate hears of
+ * the floating-point flags of host arrays.
+ */
+int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out);
 
 /*
  * Reduces a call's inputs, which broadcast to `count` elements, to a new array of `ndim`
