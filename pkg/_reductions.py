@@ -73,32 +73,26 @@ def _truths(x: Any) -> Any:
 
 
 def _reduce(
-    number: int, terms: Sequence[Any], kept: Shape, dtype: Any, result_dtype: Any, ordinal: int
+    number: int, terms: Sequence[Any], axes: Shape, keepdims: bool, dtype: Any, ordinal: int
 ) -> Any:
     """Returns an array, `Values` or the products of two arrays, converted to `dtype` and reduced.
 
-    The result is a new array of the shape `kept`.
+    The result is new; it is a scalar if it has no axes and is in host memory.
     """
-    x = terms[0]
     if dtype == _BOOL:  # True is 1, and any number but 0 is True
         carrier = np.dtype(np.int64 if number in (SUM, PROD) else np.uint8)
         truths = [_truths(x) for x in terms]
-        return _reduce(number, truths, kept, carrier, carrier, ordinal).astype(_BOOL)
-    place = gpu_of(x)
-    result: Any = (
-        np.empty(kept, result_dtype) if place < 0 else core.empty(kept, result_dtype, place, False)
-    )
+        return _reduce(number, truths, axes, keepdims, carrier, ordinal).astype(_BOOL)
+    x = terms[0]
     if isinstance(x, Values):
-        x.program.reduce(number, dtype, ordinal, result, x.inputs)
-    else:
-        core.reduce(number, dtype, ordinal, result, *terms)
-    return result
+        return x.program.reduce(number, dtype, ordinal, axes, keepdims, x.inputs)
+    return core.reduce(number, dtype, ordinal, axes, keepdims, *terms)
 
 
 def _compute(
-    name: str, x: Any, axes: Shape, kept: Shape, dtype: Any, target: Any, ordinal: int
+    name: str, x: Any, axes: Shape, keepdims: bool, dtype: Any, target: Any, ordinal: int
 ) -> Any:
-    """Returns a new array, of the shape `kept`: the reduction `name` of `x`, computed in a type."""
+    """Returns the reduction `name` of `x`, computed in a type, for an output or None."""
     number, count = _NUMBERS[name], math.prod(x.shape[d] for d in axes)
     if count == 0 and number in (MIN, MAX):
         if name not in TRUTHS:
@@ -108,10 +102,10 @@ def _compute(
             )
         number = SUM if number == MAX else PROD  # whose identities are 0 and 1
     if name != "mean":
-        result = _reduce(number, [x], kept, dtype, dtype, ordinal)
+        result = _reduce(number, [x], axes, keepdims, dtype, ordinal)
         return (result & 1).astype(_BOOL) if name == "logical_xor" else result
     carrier = np.dtype(np.float32) if dtype == np.float16 else dtype
-    total = _reduce(number, [x], kept, dtype, carrier, ordinal)
+    total = _reduce(number, [x], axes, keepdims, carrier, ordinal)
     if target is None:
         return convert(_divide(total, count, carrier), dtype, copy=False)
     # NumPy rounds the sum to the type of the output, and divides in that type.
@@ -149,16 +143,17 @@ def reduce_slowly(
         keepdims = bool(integer(name, "keepdims", keepdims))
     x = x if isinstance(x, Values) else plain_array(name, x)
     axes = reduced_axes(name, axis, x.ndim)
-    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
-    shape = kept if keepdims else tuple(n for d, n in enumerate(x.shape) if d not in axes)
     out_type = None if out is None else open_out(name, out).dtype
     chosen, target = reduction_type(name, x.dtype, dtype, out_type), None
     if out is not None:
+        shape = tuple(
+            1 if d in axes else n for d, n in enumerate(x.shape) if keepdims or d not in axes
+        )
         casting = "unsafe" if name in TRUTHS else "same_kind"
         target = check_out(name, out, shape, chosen, gpu_of(x), casting, exact=True)
     x = _truths(x) if name in TRUTHS else x
     warn_of_complex(x.dtype, chosen)
-    result = _compute(name, x, axes, kept, chosen, target, ordinal).reshape(shape)
+    result = _compute(name, x, axes, bool(keepdims), chosen, target, ordinal)
     if target is None:
         return result[()] if isinstance(result, np.ndarray) else result
     store(target, result)
@@ -315,7 +310,7 @@ def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
     if a.shape != b.shape:
         raise ValueError(f"dot: a has {a.size} elements and b has {b.size}: they must be equal")
     dtype = np.result_type(a.dtype, b.dtype)
-    return finish("dot", _reduce(SUM, (a, b), (), dtype, dtype, ordinal), out, exact=True)
+    return finish("dot", _reduce(SUM, (a, b), (0,), False, dtype, ordinal), out, exact=True)
 
 
 def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
