@@ -31,17 +31,7 @@ from ._operands import (
     reduced_axes,
 )
 from ._results import check_out, finish, open_out, store
-from ._table import (
-    MAX,
-    MIN,
-    OPERATIONS,
-    PROD,
-    REDUCTIONS,
-    SUM,
-    TRUTHS,
-    check_dtype,
-    reduction_type,
-)
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTIONS, SUM, TRUTHS, check_dtype, reduction_type
 from ._warnings import warn
 
 #: float32 holds all counts up to this one.
@@ -93,6 +83,8 @@ def _compute(
     name: str, x: Any, axes: Shape, keepdims: bool, dtype: Any, target: Any, ordinal: int
 ) -> Any:
     """Returns the reduction `name` of `x`, computed in a type, for an output or None."""
+    x = _truths(x) if name in TRUTHS else x
+    warn_of_complex(x.dtype, dtype)
     number, count = _NUMBERS[name], math.prod(x.shape[d] for d in axes)
     if count == 0 and number in (MIN, MAX):
         if name not in TRUTHS:
@@ -151,8 +143,6 @@ def reduce_slowly(
         )
         casting = "unsafe" if name in TRUTHS else "same_kind"
         target = check_out(name, out, shape, chosen, gpu_of(x), casting, exact=True)
-    x = _truths(x) if name in TRUTHS else x
-    warn_of_complex(x.dtype, chosen)
     result = _compute(name, x, axes, bool(keepdims), chosen, target, ordinal)
     if target is None:
         return result[()] if isinstance(result, np.ndarray) else result

@@ -248,13 +248,7 @@ def where_arrays(condition: Any, x: Any, y: Any, /) -> Any: ...
 def join_arrays(arrays: tuple[Any, ...], axis: int, is_stack: bool, dtype: Any, /) -> Any: ...
 def join(arrays: Any, axis: Any, is_stack: bool, dtype: Any, casting: str, /) -> Any: ...
 def reduce(
-    reduction: int,
-    dtype: Any,
-    ordinal: int,
-    axes: tuple[int, ...],
-    keepdims: bool,
-    /,
-    *inputs: Any,
+    reduction: int, dtype: Any, ordinal: int, axes: tuple[int, ...], keepdims: bool, /, *inputs: Any
 ) -> Any: ...
 def reduce_any(
     reduction: int, array: Any, axis: Any, keepdims: Any, dtype: Any, out: Any, device: Any, /
