@@ -261,6 +261,8 @@ def normalize(
             x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
         )
 
+    if type(keywords.get("subok", True)) is not bool:
+        raise TypeError(f"{name}(): subok must be a bool, not {describe(keywords['subok'])}")
     is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
     if is_chosen and "where" in keywords:

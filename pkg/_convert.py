@@ -53,6 +53,16 @@ def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
     return result if target.isnative else result.astype(target)
 
 
+def copied(x: Any, ordinal: int, dtype: Any = None, order: str = "K") -> Any:
+    """Returns the elements of an array in a new one: on the GPU `ordinal`, or for -1 on the host.
+
+    The new array is of a type, and its axes lie in memory as those of NumPy's copies.
+    """
+    result = core.empty_like(x, x.dtype if dtype is None else dtype, ordinal, order)
+    core.copy(result, x)
+    return result
+
+
 @cache
 def conversion(source: np.dtype[Any], target: np.dtype[Any]) -> core.Program:
     """Returns the program that converts elements between two types of the library."""

@@ -24,6 +24,7 @@ from ._operands import (
     call_numpy,
     device_name,
     find_place,
+    flag,
     gpu_of,
     has_own_rules,
     integer,
@@ -131,8 +132,7 @@ def reduce_slowly(
     if has_own_rules(x):
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
         return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
-    if not isinstance(keepdims, np.bool_):
-        keepdims = bool(integer(name, "keepdims", keepdims))
+    keepdims = flag(name, "keepdims", keepdims)
     x = x if isinstance(x, Values) else plain_array(name, x)
     axes = reduced_axes(name, axis, x.ndim)
     out_type = None if out is None else open_out(name, out).dtype
@@ -143,7 +143,7 @@ def reduce_slowly(
         )
         casting = "unsafe" if name in TRUTHS else "same_kind"
         target = check_out(name, out, shape, chosen, gpu_of(x), casting, exact=True)
-    result = _compute(name, x, axes, bool(keepdims), chosen, target, ordinal)
+    result = _compute(name, x, axes, keepdims, chosen, target, ordinal)
     if target is None:
         return result[()] if isinstance(result, np.ndarray) else result
     store(target, result)
