@@ -294,9 +294,10 @@ static PyObject *program_map(PyObject *object, PyObject *args)
     return PyLong_FromLong(flags);
 }
 
-PyDoc_STRVAR(program_reduce_doc,
-             "reduce($self, reduction, dtype, ordinal, axes, keepdims, inputs, /)\n--\n\n"
-             "Reduces the program's values as core.reduce() reduces an array; inputs as for call().");
+PyDoc_STRVAR(
+    program_reduce_doc,
+    "reduce($self, reduction, dtype, ordinal, axes, keepdims, inputs, /)\n--\n\n"
+    "Reduces the program's values as core.reduce() reduces an array; inputs as for call().");
 static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;

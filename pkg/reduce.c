@@ -169,9 +169,9 @@ PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes
     }
     const outcome done = reduce_to_new(c, r, mask, keeps_axes, &result);
     if (done > DONE)
-        PyErr_SetString(PyExc_ValueError,
-                        done == OTHER_SHAPE ? "reduce(): the inputs do not broadcast"
-                                            : "reduce(): the inputs are in two places");
+        PyErr_SetString(PyExc_ValueError, done == OTHER_SHAPE
+                                              ? "reduce(): the inputs do not broadcast"
+                                              : "reduce(): the inputs are in two places");
     return result;
 }
 
@@ -179,7 +179,8 @@ PyDoc_STRVAR(
     reduce_doc,
     "reduce(reduction, dtype, ordinal, axes, keepdims, /, *inputs)\n--\n\n"
     "Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`, "
-    "along a tuple of axes, which are not negative.  All are Arrays, or NumPy arrays in native byte "
+    "along a tuple of axes, which are not negative.  All are Arrays, or NumPy arrays in native "
+    "byte "
     "order, which are computed on cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears "
     "of the flags.  A new Array, NumPy array or NumPy scalar of `dtype`.");
 static PyObject *reduce_function(PyObject *module, PyObject *args)
@@ -195,8 +196,9 @@ static PyObject *reduce_function(PyObject *module, PyObject *args)
     for (int k = 0; k < c.inputs; k++) {
         const outcome done = take_operand(&c, k, in[k]);
         if (done > DONE)
-            PyErr_SetString(PyExc_TypeError, "reduce() takes Arrays, or NumPy arrays in native byte "
-                                             "order");
+            PyErr_SetString(PyExc_TypeError,
+                            "reduce() takes Arrays, or NumPy arrays in native byte "
+                            "order");
         if (done != DONE)
             return NULL;
     }
