@@ -22,6 +22,7 @@ except ImportError as _error:
     raise _unbuilt.explain(_error) from _error
 from . import _numpy as _numpy, ufuncs as ufuncs
 from ._array import Array as Array, asnumpy as asnumpy
+from ._call import methods as _methods
 from ._creation import (
     arange as arange,
     asarray as asarray,
@@ -56,7 +57,7 @@ from ._devices import (
     stream as stream,
     synchronize as synchronize,
 )
-from ._docs import SIGNATURES as _SIGNATURES, document as _document, methods as _methods
+from ._docs import SIGNATURES as _SIGNATURES, document as _document
 from ._elementwise import clip as clip, round as round, true_divide as true_divide
 from ._fingerprint import fingerprint as fingerprint
 from ._functions import (

@@ -17,13 +17,14 @@ import numpy as np
 
 from . import _interop, _reductions, core
 from ._call import assign, assign_where, call_arrays, foreign_rules, normalize, power
-from ._convert import check_cast, warn_of_complex
+from ._convert import check_cast, copied, warn_of_complex
 from ._mode import in_default_mode
 from ._namespace import namespace_of
 from ._operands import (
     Shape,
     axes_of,
     axis_or_axes,
+    copies,
     integers,
     one_device,
     order_of,
@@ -62,7 +63,7 @@ class Array(core.ArrayBase):
         if ordinal == self._ordinal:
             return self
         core.check_device(ordinal)
-        return copy_to_gpu(self, ordinal)
+        return copied(self, ordinal)
 
     def item(self, *args: int) -> Any:
         """Returns one element as a Python number: the only one, or the one at an index."""
@@ -281,6 +282,7 @@ class Array(core.ArrayBase):
         One size may be -1.  If `copy` is true, it always copies; if false, a needed copy raises
         ValueError.
         """
+        copy = copies("reshape", copy)
         sizes = integers("reshape", "shape", shape[0] if len(shape) == 1 else shape)
         if any(n < -1 for n in sizes):  # NumPy would read any of them as -1
             raise ValueError(f"negative size in the shape {sizes}")
@@ -291,7 +293,7 @@ class Array(core.ArrayBase):
                 pass
         if math.prod(sizes) != self.size:
             np.broadcast_to(0, self.size).reshape(sizes)  # raises ValueError, unless for -1
-        if copy is not None and not copy:
+        if copy is False:
             raise ValueError("reshape(): copy=False, but elements at these strides need a copy")
         return core.view(self.copy(), _reshape, sizes, copy=False)
 
@@ -312,10 +314,7 @@ class Array(core.ArrayBase):
 
     def copy(self, order: str = "C") -> Array:
         """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
-        order = order_of("copy", order)
-        result: Any = core.empty_like(self, self.dtype, self._ordinal, order)
-        core.copy(result, self)
-        return result
+        return copied(self, self._ordinal, order=order_of("copy", order))
 
     def astype(self, dtype: Any, *, casting: str = "unsafe", copy: bool = True) -> Array:
         """Returns the elements in another type; itself if `copy` is false and it has that type."""
@@ -324,9 +323,7 @@ class Array(core.ArrayBase):
         if dtype == self.dtype and not copy:
             return self
         warn_of_complex(self.dtype, dtype)
-        result: Any = core.empty_like(self, dtype, self._ordinal)
-        core.copy(result, self)
-        return result
+        return copied(self, self._ordinal, dtype)
 
     def fill(self, value: Any) -> None:
         """Sets all elements to a number."""
@@ -498,14 +495,7 @@ def _unpickle(host: Any, device: str) -> Any:
     tell_dask()
     ordinal = core.parse_device(device)
     core.check_device(ordinal)
-    return copy_to_gpu(host, ordinal)
-
-
-def copy_to_gpu(x: Any, ordinal: int, dtype: Any = None) -> Array:
-    """Returns a new Array on the GPU `ordinal` with the elements of `x`, in the order of `x`."""
-    result: Any = core.empty_like(x, x.dtype if dtype is None else dtype, ordinal)
-    core.copy(result, x)
-    return result
+    return copied(host, ordinal)
 
 
 # ---- Helpers: printing ---------------------------------------------------------------------------
@@ -556,12 +546,13 @@ def asnumpy(x: Any, out: Any = None) -> Any:
         if not isinstance(out, np.ndarray):
             raise TypeError(f"asnumpy(): out must be a NumPy array, not {type(out).__name__}")
         check_out("asnumpy", out, host.shape, host.dtype, -1, exact=True)
-    if isinstance(x, Array) and (out is None or out.dtype.isnative):
-        host = core.empty_like(x, x.dtype, -1) if out is None else out
-        core.copy(host, x)
-    elif out is not None:
+    if out is None:
+        return copied(x, -1) if isinstance(x, Array) else host
+    if isinstance(x, Array) and out.dtype.isnative:
+        core.copy(out, x)
+    else:
         _copyto(out, asnumpy(host), casting="same_kind")
-    return host if out is None else out
+    return out
 
 
 core.set_array_type(Array)

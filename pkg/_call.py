@@ -14,12 +14,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from . import core, ufuncs
 from ._convert import array_of_number, conversion, convert, warn_of_complex
+from ._docs import METHODS
 from ._interop import call_foreign
 from ._mode import in_default_mode
 from ._operands import (
@@ -261,6 +263,8 @@ def normalize(
             x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
         )
 
+    if type(keywords.get("subok", True)) is not bool:
+        raise TypeError(f"{name}(): subok must be a bool, not {describe(keywords['subok'])}")
     is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
     if is_chosen and "where" in keywords:
@@ -580,6 +584,46 @@ def _map_where(
     return given if given is not None else out if out.ndim else out[()]
 
 
+# ---- Methods of ufuncs ---------------------------------------------------------------------------
+
+
+#: Where `dtype` stands among the arguments of the methods that take it.
+_DTYPE_POSITIONS = {"reduce": 2, "accumulate": 2, "reduceat": 3}
+
+
+def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **keywords: Any) -> Any:
+    """Calls a method of the ufunc, which warns in the operation's name.
+
+    Logic computes in bool unless a type is given: it has no loop of a bool, which is the result so
+    far, and an element.
+    """
+    if is_logic and name in _DTYPE_POSITIONS:
+        position = _DTYPE_POSITIONS[name]
+        if len(args) <= position:
+            keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
+        elif args[position] is None:
+            args = (*args[:position], bool, *args[position + 1 :])
+    arguments = (*args, *keywords.values(), *(keywords.get("out") or ()))
+    ufunc = operation.ufunc if any(map(own_ufuncs, arguments)) else operation.named_ufunc
+    return call_for_user(core.call_in_mode, getattr(ufunc, name), *args, **keywords)
+
+
+def methods(operation: Any) -> dict[str, Any]:
+    """Returns the methods that an operation gets from its ufunc, with our docstrings."""
+    result = {}
+    is_predicate = operation.__name__ in PREDICATES
+    is_logic = operation.nin == 2 and is_predicate and not operation.compares
+    for name, text in METHODS.items():
+        result[name] = partial(_call_method, operation, name, is_logic)
+        result[name].__dict__["__wrapped__"] = getattr(operation.ufunc, name)  # for `inspect`
+        result[name].__doc__ = text
+    for types in operation.types if is_logic else ():
+        # NumPy caches the loop for a bool and an element by their types, whatever chose it: the
+        # loop of a call with dtype=bool would break every later reduction.
+        result["reduce"](np.empty(0, types[0]))
+    return result
+
+
 # ---- Calls with Arrays ---------------------------------------------------------------------------
 
 
@@ -707,7 +751,7 @@ def _cast(x: Any, dtype: Any) -> Any:
         once = array[tuple(slice(1 if stride == 0 else None) for stride in array.strides)]
         return core.broadcast_to(once.astype(dtype.newbyteorder("=")), array.shape)
     if isinstance(x, np.generic | np.ndarray):
-        return convert(np.asarray(x), dtype)[()]
+        return convert(x, dtype)[()]
     return _number_as(x, dtype)[()]
 
 

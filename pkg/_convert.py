@@ -41,14 +41,26 @@ def check_cast(name: str, source: np.dtype[Any], target: np.dtype[Any], casting:
 
 
 def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
-    """Returns ``x.astype(dtype, order, copy=copy)`` of a host array, converted by the library."""
-    target = np.dtype(dtype)
+    """Returns ``x.astype(dtype, order, copy=copy)``, converted by the library."""
+    if isinstance(x, core.ArrayBase):
+        return x.astype(dtype, copy=copy)  # type: ignore[attr-defined]
+    x, target = np.asarray(x), np.dtype(dtype)
     if not saturates(x.dtype, target):
         return call_for_user(x.astype, target, order, copy=copy)
     warn_of_complex(x.dtype, target)
     result = np.empty_like(x, target.newbyteorder("="), order)
     core.copy(result, x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("=")))
     return result if target.isnative else result.astype(target)
+
+
+def copied(x: Any, ordinal: int, dtype: Any = None, order: str = "K") -> Any:
+    """Returns the elements of an array in a new one: on the GPU `ordinal`, or for -1 on the host.
+
+    The new array is of a type, and its axes lie in memory as those of NumPy's copies.
+    """
+    result = core.empty_like(x, x.dtype if dtype is None else dtype, ordinal, order)
+    core.copy(result, x)
+    return result
 
 
 @cache
@@ -76,7 +88,7 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
     dtype = np.dtype(dtype)
     if isinstance(obj, np.ndarray | np.generic):
         if saturates(obj.dtype, dtype) and (copy is None or copy):
-            return convert(np.asarray(obj), dtype)
+            return convert(obj, dtype)
         return call_for_user(np.array, obj, dtype, copy=copy)
     if dtype.kind not in "iu" or type(obj) is int:
         return call_for_user(np.array, obj, dtype, copy=copy)

@@ -9,11 +9,12 @@ import numpy as np
 
 from . import core
 from ._array import Array, tell_dask
-from ._convert import array_of, array_of_number, array_to_move, convert
+from ._convert import array_of, array_of_number, array_to_move, convert, copied
 from ._mode import in_default_mode
 from ._operands import (
     NUMBERS,
     call_numpy,
+    copies,
     describe,
     has_own_rules,
     integer,
@@ -39,7 +40,7 @@ def _place(device: str | None) -> int:
 
 def _check_copy(copy: bool | None, source: object, target: object) -> None:
     """Raises ValueError if a conversion that takes a copy must not make one."""
-    if copy is not None and not copy:
+    if copy is False:
         raise ValueError(f"asarray(): copy=False, but from {source} to {target} takes a copy")
 
 
@@ -72,7 +73,7 @@ def asarray(
     array([1., 2., 3.], dtype=float32)
     """
     tell_dask()
-    obj = core.as_array(obj)
+    obj, copy = core.as_array(obj), copies("asarray", copy)
     dtype = None if dtype is None else dtype_of("asarray", dtype)
     if isinstance(obj, Array):
         ordinal = obj._ordinal if device is None else one_device(device)
@@ -91,9 +92,7 @@ def asarray(
         return array_of(obj, dtype, copy)
     _check_copy(copy, "host memory", f"cuda:{ordinal}")
     host, target = array_to_move(obj, dtype)
-    result = core.empty_like(host, target, ordinal)
-    core.copy(result, host)
-    return result
+    return copied(host, ordinal, target)
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: str | None = None) -> Any:
@@ -110,13 +109,13 @@ def _astype(x: Any, dtype: Any, copy: bool, device: str | None) -> Any:
     x, dtype = core.as_array(x), dtype_of("astype", dtype)
     if has_own_rules(x):
         ordinal = -1 if device is None else core.parse_device(device)
-        copies = {} if copy else {"copy": False}
-        return call_numpy(np.ndarray.astype, x, dtype, **copies, operands=[x], ordinal=ordinal)
+        how = {} if copy else {"copy": False}
+        return call_numpy(np.ndarray.astype, x, dtype, **how, operands=[x], ordinal=ordinal)
     if not isinstance(x, Array):
         x = np.asarray(x)
     if device is not None:
         return asarray(x, dtype, device, copy=copy or None)
-    return x.astype(dtype, copy=copy) if isinstance(x, Array) else convert(x, dtype, copy=copy)
+    return convert(x, dtype, copy=copy)
 
 
 @overload

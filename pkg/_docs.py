@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import partial
 from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
-
-from . import core
 
 _ORDER = (
     "The result is bool; False where either is NaN.  Complex numbers are ordered by real, then by\n"
@@ -410,43 +407,6 @@ METHODS = {
     for text in (_REDUCE, _ACCUMULATE, _REDUCEAT, _OUTER, _AT)
     for name in [text.partition("(")[0]]
 }
-
-
-#: Where `dtype` stands among the arguments of the methods that take it.
-_DTYPE_POSITIONS = {"reduce": 2, "accumulate": 2, "reduceat": 3}
-
-
-def _call_in_bool(method: Any, /, *args: Any, **keywords: Any) -> Any:
-    """Calls a method of a ufunc of logic, which computes in bool unless a type is given.
-
-    Logic has no loop of a bool, which is the result so far, and an element.
-    """
-    position = _DTYPE_POSITIONS[method.__name__]
-    if len(args) <= position:
-        keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
-    elif args[position] is None:
-        args = (*args[:position], bool, *args[position + 1 :])
-    return core.call_in_mode(method, *args, **keywords)
-
-
-def methods(operation: Any) -> dict[str, Any]:
-    """Returns the methods that an operation gets from its ufunc, with our docstrings."""
-    result = {}
-    is_predicate = all(types[-1] == "?" for types in operation.types)
-    is_logic = operation.nin == 2 and is_predicate and not operation.compares
-    for name, text in METHODS.items():
-        method = getattr(operation.ufunc, name)
-        is_in_bool = is_logic and name in _DTYPE_POSITIONS
-        # NumPy converts what the loops take, in the mode of the thread.
-        call = _call_in_bool if is_in_bool else core.call_in_mode
-        result[name] = partial(call, method)
-        result[name].__dict__["__wrapped__"] = method  # whose signature `inspect` finds
-        result[name].__doc__ = text
-    for types in operation.types if is_logic else ():
-        # NumPy caches the loop for a bool and an element by their types, whatever chose it: the
-        # loop of a call with dtype=bool would break every later reduction.
-        result["reduce"](np.empty(0, types[0]))
-    return result
 
 
 #: The signatures of operations of one and of two inputs.

@@ -175,8 +175,5 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
     if kind == "f":
         return _ROUND_TENS(x, scale, **how)
     tens = _ROUND_TENS(x, scale, device=device)
-    if isinstance(tens, core.ArrayBase):
-        result: Any = tens.astype(x.dtype)  # type: ignore[attr-defined]
-    else:
-        result = convert(np.asarray(tens), x.dtype)[()]
+    result = convert(tens, x.dtype)[()]
     return result if out is None else OPERATIONS["positive"](result, out=out)

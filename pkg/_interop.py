@@ -19,8 +19,9 @@ from typing import Any
 import numpy as np
 
 from . import core
+from ._convert import copied
 from ._devices import LEGACY, gpu_ordinal
-from ._operands import NUMBERS, device_name, has_own_rules, one_device, refusal
+from ._operands import NUMBERS, copies, device_name, has_own_rules, one_device, refusal
 
 #: DLPack's kinds of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
@@ -94,21 +95,6 @@ def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
     return None
 
 
-# ---- Copies --------------------------------------------------------------------------------------
-
-
-def _to_gpu(x: core.ArrayBase | np.ndarray[Any, Any], ordinal: int) -> core.ArrayBase:
-    result = core.empty(x.shape, x.dtype, ordinal, False)
-    core.copy(result, x)
-    return result
-
-
-def _to_host(array: core.ArrayBase) -> np.ndarray[Any, Any]:
-    result = np.empty(array.shape, array.dtype)
-    core.copy(result, array)
-    return result
-
-
 # ---- Our arrays for other libraries --------------------------------------------------------------
 
 
@@ -160,6 +146,7 @@ def dlpack(
     copy: bool | None = None,
 ) -> Any:
     """Returns ``Array.__dlpack__()``."""
+    copy = copies("__dlpack__", copy)
     dl_device, max_version = _pair("dl_device", dl_device), _pair("max_version", max_version)
     if dl_device is not None and dl_device != (_CUDA, array._ordinal):
         if dl_device != (_CPU, 0):
@@ -167,15 +154,15 @@ def dlpack(
                 f"an array on {array.device} can be exported there, and as a copy to the CPU, not "
                 f"to DLPack's device {dl_device}"
             )
-        if copy is not None and not copy:
+        if copy is False:
             raise BufferError(f"the array is on {array.device}: the CPU can only have a copy of it")
-        host = _to_host(array)
+        host = copied(array, -1, order="C")
         try:
             return host.__dlpack__(max_version=max_version)
         except TypeError:  # NumPy 2.0
             return host.__dlpack__()
     if copy:
-        array = _to_gpu(array, array._ordinal)
+        array = copied(array, array._ordinal, order="C")
     _hand_over(array, stream)
     is_versioned = max_version is not None and max_version[0] >= 1
     return core.to_dlpack(array, is_versioned, bool(copy))
@@ -301,11 +288,11 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
     """Returns `array` on a GPU, or for -1 as a NumPy array; unchanged if it is already there."""
     if ordinal == array._ordinal:
-        return _to_gpu(array, ordinal) if copy else array
-    if copy is not None and not copy:
+        return copied(array, ordinal, order="C") if copy else array
+    if copy is False:
         place = device_name(ordinal)
         raise BufferError(f"the array is on {array.device}: moving it to {place} makes a copy")
-    return _to_host(array) if ordinal < 0 else _to_gpu(array, ordinal)
+    return copied(array, ordinal, order="C")
 
 
 def from_foreign(x: Any, device: str | None = None) -> Any:
@@ -330,7 +317,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     ``"cuda"`` or ``"cuda:N"``) moves it if it is elsewhere.  If `copy` is true, the result is
     always a copy; if it is false, a needed copy raises BufferError.
     """
-    ordinal = None if device is None else one_device(device)
+    copy, ordinal = copies("from_dlpack", copy), None if device is None else one_device(device)
     array = x if isinstance(x, core.ArrayBase) else from_foreign(x)
     if array is not None:
         return _move(array, array._ordinal if ordinal is None else ordinal, copy)
@@ -343,9 +330,9 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
         )
     host = np.from_dlpack(x)
     if ordinal is not None and ordinal >= 0:
-        if copy is not None and not copy:
+        if copy is False:
             raise BufferError(f"the array is on the CPU: moving it to {device} makes a copy")
-        return _to_gpu(host, ordinal)
+        return copied(host, ordinal, order="C")
     return host.copy() if copy else host
 
 

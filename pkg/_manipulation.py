@@ -18,6 +18,7 @@ from ._operands import (
     broadcast_shapes,
     broadcasts,
     call_numpy,
+    copies,
     describe,
     find_place,
     has_own_rules,
@@ -54,7 +55,8 @@ def join_slowly(arrays: Any, axis: Any, is_stack: bool, dtype: Any, casting: str
     name = function.__name__
     arrays = [core.as_array(x) for x in sequence(name, arrays)]
     if axis is not None or is_stack:
-        (axis,) = axes_of(name, "axis", integer(name, "axis", axis))
+        one = axis if isinstance(axis, bool) else integer(name, "axis", axis)
+        (axis,) = axes_of(name, "axis", one)
     on_gpu = [x for x in arrays if isinstance(x, Array)]
     if not on_gpu:
         return _join_hosts(function, arrays, axis, dtype, casting)
@@ -145,7 +147,7 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
 
 def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     """Returns the elements, in C order, in another shape; see `Array.reshape`."""
-    x = core.as_array(x)
+    x, copy = core.as_array(x), copies("reshape", copy)
     if isinstance(x, Array):
         return x.reshape(shape, copy=copy)
     shape = integers("reshape", "shape", shape)
@@ -155,7 +157,7 @@ def reshape(x: Any, /, shape: Any, *, copy: bool | None = None) -> Any:
     if copy:
         return x.copy().reshape(shape)
     result = x.reshape(shape)
-    if copy is not None and not copy and x.size and not np.may_share_memory(result, x):
+    if copy is False and x.size and not np.may_share_memory(result, x):
         raise ValueError("reshape(): copy=False, but elements at these strides need a copy")
     return result
 

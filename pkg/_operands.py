@@ -405,18 +405,35 @@ def integer(name: str, what: str, x: Any) -> int:
         raise TypeError(f"{name}(): {what} must be an int, not {describe(x)}") from None
 
 
+def flag(name: str, what: str, x: Any) -> bool:
+    """Returns an argument that is a bool, or an int, as a bool; TypeError for another."""
+    try:
+        return bool(x if isinstance(x, np.bool_) else operator.index(x))
+    except TypeError:
+        raise TypeError(f"{name}(): {what} must be a bool, not {describe(x)}") from None
+
+
+def copies(name: str, x: Any) -> bool | None:
+    """Returns the argument `copy`: True always copies, False never, None if needed."""
+    return None if x is None else flag(name, "copy", x)
+
+
+def _integers(name: str, what: str, x: Any, *candidates: Any) -> tuple[int, ...]:
+    """Returns the first candidate that is a sequence of ints as a tuple; a bool is no int here."""
+    for candidate in candidates:
+        try:
+            items = tuple(candidate)
+            if bool not in map(type, items):
+                return tuple(map(operator.index, items))
+        except TypeError:
+            pass
+    raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, not {describe(x)}")
+
+
 def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
     """Returns an argument, an int or a sequence of ints, as a tuple; TypeError for another."""
-    try:
-        return (operator.index(x),)
-    except TypeError:
-        pass
-    try:
-        if not isinstance(x, str | bytes | dict | set):
-            return tuple(map(operator.index, x))
-    except TypeError:
-        pass
-    raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, not {describe(x)}")
+    sequences = () if isinstance(x, str | bytes | dict | set) else (x,)
+    return _integers(name, what, x, (x,), *sequences)
 
 
 def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
@@ -436,16 +453,9 @@ def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
 def tuple_of_axes(name: str, x: Any) -> tuple[int, ...]:
     """Returns the argument `axis`, an int or a tuple of ints, as a tuple.
 
-    Raises TypeError for lists and bools, as NumPy's reductions and `squeeze` do.
+    Raises TypeError for lists, as NumPy's reductions and `squeeze` do.
     """
-    given = x if isinstance(x, tuple) else (x,)
-    try:
-        axes = tuple(map(operator.index, given))
-    except TypeError:
-        axes = None
-    if axes is None or any(isinstance(axis, bool | np.bool_) for axis in given):
-        raise TypeError(f"{name}(): axis must be an int or a tuple of ints, not {describe(x)}")
-    return axes_of(name, "axis", axes)
+    return axes_of(name, "axis", _integers(name, "axis", x, x if isinstance(x, tuple) else (x,)))
 
 
 def axis_or_axes(name: str, x: Any) -> Any:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ._operands import (
     call_numpy,
     device_name,
     find_place,
+    flag,
     gpu_of,
     has_own_rules,
     integer,
@@ -30,103 +32,78 @@ from ._operands import (
     reduced_axes,
 )
 from ._results import check_out, finish, open_out, store
-from ._table import (
-    MAX,
-    MIN,
-    OPERATIONS,
-    PROD,
-    REDUCTIONS,
-    REPEATED,
-    SUM,
-    check_dtype,
-    reduction_type,
-)
-from ._warnings import report_flags, warn
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTIONS, SUM, TRUTHS, check_dtype, reduction_type
+from ._warnings import warn
 
 #: float32 holds all counts up to this one.
 _EXACT_IN_FLOAT32 = 1 << 24
 
+_BOOL = np.dtype(np.bool_)
+
+#: The number of the library's reduction that each reduction uses.
+_NUMBERS = {**REDUCTIONS, **TRUTHS, "mean": SUM}
+
 
 class Values:
-    """Elements that are not in memory: `reduce_into` computes and reduces them in one pass.
+    """The values of a program, which are not in memory: they are computed as they are reduced.
 
     It has the attributes of an array that this file uses.  `_ordinal` is -1 for the CPU.
     """
 
-    def __init__(self, shape: Shape, dtype: np.dtype[Any], ordinal: int) -> None:
-        self.shape = shape
-        self.ndim = len(shape)
-        self.size = math.prod(shape)
-        self.dtype = dtype
-        self._ordinal = ordinal
-        self.device = device_name(ordinal)
-
-    def reduce_into(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
-        """Does what `core.reduce` does, and reports the floating-point flags."""
-        raise NotImplementedError
+    def __init__(
+        self, program: core.Program, inputs: tuple[Any, ...], shape: Shape, ordinal: int
+    ) -> None:
+        self.program, self.inputs = program, inputs
+        self.shape, self.ndim, self.dtype = shape, len(shape), program.dtype
+        self._ordinal, self.device = ordinal, device_name(ordinal)
 
 
-def _new(x: Any, shape: Any, dtype: Any) -> Any:
-    ordinal = gpu_of(x)
-    if ordinal >= 0:
-        return core.empty(shape, dtype, ordinal, False)
-    return np.empty(shape, dtype)
+def _truths(x: Any) -> Any:
+    """Returns the truths of the elements of an array; `Values` are bools already."""
+    return x if x.dtype == _BOOL else Values(conversion(x.dtype, _BOOL), (x,), x.shape, gpu_of(x))
 
 
 def _reduce(
-    name: str, x: Any, axes: Shape, kept: Shape, dtype: Any, result_dtype: Any, ordinal: int
+    number: int, terms: Sequence[Any], axes: Shape, keepdims: bool, dtype: Any, ordinal: int
 ) -> Any:
-    """Returns `x`, converted to `dtype`, reduced to a new array of the shape `kept`."""
-    kind = REDUCTIONS[name]
-    if kind in (MIN, MAX) and builtins.any(x.shape[d] == 0 for d in axes):
-        raise ValueError(
-            f"{name}: no elements along axes {axes} of the shape {x.shape}, and no identity to "
-            "start from"
-        )
-    if dtype == np.bool_:  # True is 1, and any number but 0 is True
-        carrier = np.dtype(np.int64 if kind in (SUM, PROD) else np.uint8)
-        x = x if x.dtype == np.bool_ else x.astype(np.bool_)
-        return _reduce(name, x, axes, kept, carrier, carrier, ordinal).astype(np.bool_)
-    warn_of_complex(x.dtype, dtype)
-    result = _new(x, kept, result_dtype)
+    """Returns an array, `Values` or the products of two arrays, converted to `dtype` and reduced.
+
+    The result is new; it is a scalar if it has no axes and is in host memory.
+    """
+    if dtype == _BOOL:  # True is 1, and any number but 0 is True
+        carrier = np.dtype(np.int64 if number in (SUM, PROD) else np.uint8)
+        truths = [_truths(x) for x in terms]
+        return _reduce(number, truths, axes, keepdims, carrier, ordinal).astype(_BOOL)
+    x = terms[0]
     if isinstance(x, Values):
-        x.reduce_into(kind, dtype, ordinal, result)
-    elif (flags := core.reduce(kind, dtype, ordinal, result, x)) and gpu_of(x) < 0:
-        report_flags(REPEATED[name], flags)
-    return result
+        return x.program.reduce(number, dtype, ordinal, axes, keepdims, x.inputs)
+    return core.reduce(number, dtype, ordinal, axes, keepdims, *terms)
 
 
-#: Reductions of truths: for each, the reduction of 0 and 1 that computes it, its type, and its
-#: result without elements.  "logical_xor" (is an odd number of elements true?) has no function.
-_TRUTHS = {
-    "any": (MAX, np.dtype(np.uint8), 0),
-    "all": (MIN, np.dtype(np.uint8), 1),
-    "count_nonzero": (SUM, np.dtype(np.int64), 0),
-    "logical_xor": (SUM, np.dtype(np.int64), 0),
-}
-
-_BOOL = np.dtype(np.bool_)
-
-
-def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) -> Any:
-    """Returns one of `_TRUTHS` of `x` in a new array; `Values` must be bools."""
-    kind, carrier, empty = _TRUTHS[name]
-    result = _new(x, kept, carrier)
-    if builtins.any(x.shape[d] == 0 for d in axes):
-        store(result, np.full((), empty, carrier))
-    elif isinstance(x, Values):
-        x.reduce_into(kind, carrier, ordinal, result)
-    elif x.dtype == _BOOL:
-        core.reduce(kind, carrier, ordinal, result, x)
-    else:
-        conversion(x.dtype, _BOOL).reduce(kind, carrier, ordinal, result, (x,))
-    if name == "logical_xor":
-        result = result & 1
-    return result if name == "count_nonzero" else result.astype(_BOOL)
-
-
-def _convert(x: Any, dtype: Any) -> Any:
-    return x.astype(dtype) if gpu_of(x) >= 0 else convert(np.asarray(x), dtype)
+def _compute(
+    name: str, x: Any, axes: Shape, keepdims: bool, dtype: Any, target: Any, ordinal: int
+) -> Any:
+    """Returns the reduction `name` of `x`, computed in a type, for an output or None."""
+    x = _truths(x) if name in TRUTHS else x
+    warn_of_complex(x.dtype, dtype)
+    number, count = _NUMBERS[name], math.prod(x.shape[d] for d in axes)
+    if count == 0 and number in (MIN, MAX):
+        if name not in TRUTHS:
+            raise ValueError(
+                f"{name}: no elements along axes {axes} of the shape {x.shape}, and no identity to "
+                "start from"
+            )
+        number = SUM if number == MAX else PROD  # whose identities are 0 and 1
+    if name != "mean":
+        result = _reduce(number, [x], axes, keepdims, dtype, ordinal)
+        return (result & 1).astype(_BOOL) if name == "logical_xor" else result
+    carrier = np.dtype(np.float32) if dtype == np.float16 else dtype
+    total = _reduce(number, [x], axes, keepdims, carrier, ordinal)
+    if target is None:
+        return convert(_divide(total, count, carrier), dtype, copy=False)
+    # NumPy rounds the sum to the type of the output, and divides in that type.
+    own = target.dtype.newbyteorder("=")
+    return _divide(convert(total, own, copy=False), count, own)
 
 
 def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
@@ -136,7 +113,7 @@ def _divide(total: Any, count: int, dtype: np.dtype[Any]) -> Any:
     with np.errstate(all="ignore"):
         if dtype.kind == "f" and count <= _EXACT_IN_FLOAT32:
             return total / dtype.type(count)
-        return _convert(total / np.float64(count), dtype)
+        return convert(total / np.float64(count), dtype, copy=False)
 
 
 @in_default_mode
@@ -151,44 +128,26 @@ def reduce_slowly(
 ) -> Any:
     """Returns the reduction `name` of `x`: an array of any kind, or `Values`."""
     x = core.as_array(x)
+    ordinal = find_place(name, [x], device)
     if has_own_rules(x):
         given = {"axis": axis, "dtype": dtype, "out": out, "keepdims": keepdims or None}
-        ordinal = core.parse_device(device)
         return call_numpy(getattr(np, name), x, **given, operands=[x], ordinal=ordinal)
-    if not isinstance(keepdims, np.bool_):
-        keepdims = bool(integer(name, "keepdims", keepdims))
-    ordinal = find_place(name, [x], device)
+    keepdims = flag(name, "keepdims", keepdims)
     x = x if isinstance(x, Values) else plain_array(name, x)
     axes = reduced_axes(name, axis, x.ndim)
-    kept = tuple(1 if d in axes else n for d, n in enumerate(x.shape))
-    shape = kept if keepdims else tuple(n for d, n in enumerate(x.shape) if d not in axes)
-    if name in _TRUTHS:
-        result = _reduce_truths(name, x, axes, kept, ordinal).reshape(shape)
-        return finish(name, result, out, "unsafe", exact=True)
     out_type = None if out is None else open_out(name, out).dtype
-    chosen, target = reduction_type(name, x.dtype, dtype, out_type), out
+    chosen, target = reduction_type(name, x.dtype, dtype, out_type), None
     if out is not None:
-        target = check_out(name, out, shape, chosen, gpu_of(x), exact=True)
-    if name == "mean":
-        result = _mean(x, axes, kept, chosen, target, ordinal).reshape(shape)
-    else:
-        result = _reduce(name, x, axes, kept, chosen, chosen, ordinal).reshape(shape)
+        shape = tuple(
+            1 if d in axes else n for d, n in enumerate(x.shape) if keepdims or d not in axes
+        )
+        casting = "unsafe" if name in TRUTHS else "same_kind"
+        target = check_out(name, out, shape, chosen, gpu_of(x), casting, exact=True)
+    result = _compute(name, x, axes, keepdims, chosen, target, ordinal)
     if target is None:
         return result[()] if isinstance(result, np.ndarray) else result
     store(target, result)
     return out
-
-
-def _mean(x: Any, axes: Shape, kept: Shape, dtype: np.dtype[Any], target: Any, ordinal: int) -> Any:
-    """Returns the mean, computed in a type."""
-    count = math.prod(x.shape[d] for d in axes)
-    carrier = np.dtype(np.float32) if dtype == np.float16 else dtype
-    total = _reduce("sum", x, axes, kept, dtype, carrier, ordinal)
-    if target is None:
-        return _convert(_divide(total, count, carrier), dtype)
-    # NumPy rounds the sum to the type of the output, and divides in that type.
-    own = target.dtype.newbyteorder("=")
-    return _divide(_convert(total, own), count, own)
 
 
 # ---- The functions -------------------------------------------------------------------------------
@@ -325,12 +284,11 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
 def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
     """Computes `dot` where `core` leaves it to Python."""
     a, b = core.as_array(a), core.as_array(b)
-    on_gpu = isinstance(a, core.ArrayBase) or isinstance(b, core.ArrayBase)
-    if not on_gpu and (has_own_rules(a) or has_own_rules(b)):
-        ordinal = core.parse_device(device)
-        return call_numpy(np.dot, a, b, out=out, operands=[a, b], ordinal=ordinal)
     ordinal = find_place("dot", (a, b), device)
+    on_gpu = gpu_of(a) >= 0 or gpu_of(b) >= 0
     if not on_gpu:
+        if has_own_rules(a) or has_own_rules(b):
+            return call_numpy(np.dot, a, b, out=out, operands=[a, b], ordinal=ordinal)
         a, b = plain_array("dot", a), plain_array("dot", b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
         product = OPERATIONS["multiply"](a, b, device=device_name(ordinal))
@@ -341,15 +299,8 @@ def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
         )
     if a.shape != b.shape:
         raise ValueError(f"dot: a has {a.size} elements and b has {b.size}: they must be equal")
-    dtype = a.dtype if a.dtype is b.dtype else np.result_type(a.dtype, b.dtype)
-    carrier = np.dtype(np.int64) if dtype == np.bool_ else dtype  # counts the true products
-    result = _new(a, (), carrier)
-    flags = core.reduce(SUM, carrier, ordinal, result, a, b)
-    if flags and not on_gpu:
-        report_flags("add", flags)
-    if dtype == np.bool_:
-        result = result.astype(np.bool_)
-    return finish("dot", result, out, exact=True)
+    dtype = np.result_type(a.dtype, b.dtype)
+    return finish("dot", _reduce(SUM, (a, b), (0,), False, dtype, ordinal), out, exact=True)
 
 
 def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
@@ -365,17 +316,13 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     np.int64(12)
     """
     offset = integer("trace", "offset", offset)
-    array: Any = matrix
-    if type(matrix) is np.ndarray:
-        array = matrix.view()  # whose shape no other thread sets
-    else:
-        array = core.as_array(matrix)
-        ordinal = find_place("trace", [array], device)
-        if has_own_rules(array):
-            if getattr(array, "ndim", 2) == 2:
-                return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
-        elif not isinstance(array, core.ArrayBase):
-            array = np.asarray(array)
+    array = core.as_array(matrix)
+    ordinal = find_place("trace", [array], device)
+    if has_own_rules(array):
+        if getattr(array, "ndim", 2) == 2:
+            return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
+    elif not isinstance(array, core.ArrayBase):
+        array = np.asarray(array).view()  # whose shape no other thread sets
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "

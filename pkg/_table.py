@@ -69,6 +69,10 @@ REDUCTIONS = {name: number for number, (name, _) in enumerate(core.reductions)}
 
 SUM, PROD, MIN, MAX = (REDUCTIONS[name] for name in ("sum", "prod", "min", "max"))
 
+#: The reductions of truths, with the numbers of the library's that they use.  "logical_xor" (is an
+#: odd number of elements true?) has no function.
+TRUTHS = {"any": MAX, "all": MIN, "count_nonzero": SUM, "logical_xor": SUM}
+
 #: The operation that each reduction repeats.
 REPEATED = {"mean": "add", **{name: operation.__name__ for name, operation in core.reductions}}
 
@@ -106,8 +110,8 @@ def reduction_type(
 
     `given`, or the type of an output, `out`, may choose it.
     """
-    if name in ("any", "all", "count_nonzero"):
-        return np.dtype(np.int64 if name == "count_nonzero" else np.bool_)
+    if name in TRUTHS:
+        return np.dtype(np.bool_ if name in ("any", "all") else np.int64)
     if given is not None:
         return check_dtype(name, dtype_of(name, given))
     if name == "mean" and dtype.kind in "biu":

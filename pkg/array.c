@@ -347,7 +347,10 @@ static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
         ndim = -1;
     }
     for (Py_ssize_t d = 0; d < ndim; d++) {
-        dims[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d));
+        PyObject *item = PyTuple_GET_ITEM(tuple, d);
+        if (PyBool_Check(item))
+            PyErr_SetString(PyExc_TypeError, "a size is an int, not a bool");
+        dims[d] = PyErr_Occurred() ? -1 : PyLong_AsLongLong(item);
         if (dims[d] == -1 && PyErr_Occurred())
             ndim = -1;
     }

@@ -294,43 +294,24 @@ static PyObject *program_map(PyObject *object, PyObject *args)
     return PyLong_FromLong(flags);
 }
 
-PyDoc_STRVAR(program_reduce_doc,
-             "reduce($self, reduction, dtype, ordinal, out, inputs, /)\n--\n\n"
-             "Reduces (0 sum, 1 prod, 2 min, 3 max) the program's values, converted to `dtype`, "
-             "into `out`, which has the dimensions of the broadcast inputs, 1 where it is reduced, "
-             "or none.  Places, inputs and flags as for call().");
+PyDoc_STRVAR(
+    program_reduce_doc,
+    "reduce($self, reduction, dtype, ordinal, axes, keepdims, inputs, /)\n--\n\n"
+    "Reduces the program's values as core.reduce() reduces an array; inputs as for call().");
 static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
     DECLARE_PROGRAM_CALL(c, core_state_of(Py_TYPE(object)), p->inputs);
-    reduction r = {.program = p->program};
-    int number, ordinal, ndim, flags = 0, result = -1;
-    PyObject *dtype, *out, *inputs;
-    int64_t shape[MYLIB_MAX_NDIM], count = 1;
+    int number, ordinal, keeps_axes;
+    PyObject *dtype, *axes, *inputs;
     if (c.free_dims == NULL)
         return PyErr_NoMemory();
-    if (!PyArg_ParseTuple(args, "iOiOO!:reduce", &number, &dtype, &ordinal, &out, &PyTuple_Type,
-                          &inputs) ||
-        take_dtype(dtype, &r.type) < 0 || take_inputs(&c, p, ordinal, inputs) < 0)
+    if (!PyArg_ParseTuple(args, "iOiO!pO!:reduce", &number, &dtype, &ordinal, &PyTuple_Type, &axes,
+                          &keeps_axes, &PyTuple_Type, &inputs) ||
+        take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
-    outcome done = place(&c);
-    if (done == OTHER_PLACE)
-        PyErr_SetString(PyExc_TypeError, "reduce(): arrays in two places");
-    if (done != DONE)
-        return NULL;
-    if (!find_output(&c, out)) {
-        PyErr_SetString(PyExc_TypeError,
-                        "reduce(): out must be a writable array where the inputs are");
-    } else if (note_uses(&c, out) == 0) {
-        r.number = (mylib_reduction)number;
-        if (broadcast(&c, &ndim, shape) == DONE) /* otherwise the library raises */
-            count = count_of(ndim, shape);
-        result = run_reduction(&c, &r, count, &c.arrays[0], &flags);
-        if (result == 0 && flags != 0 && !c.on_gpu)
-            result = report_flags(c.state, p->computation.name, flags);
-    }
-    release(&c);
-    return result == 0 ? Py_NewRef(Py_None) : NULL;
+    reduction r = {(mylib_reduction)number, .program = p->program, .name = p->computation.name};
+    return reduce_prepared(&c, &r, dtype, axes, keeps_axes);
 }
 
 static PyObject *program_get_dtype(PyObject *object, void *Py_UNUSED(unused))
@@ -435,11 +416,10 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
 /* Reduces all values of a call to one: a NumPy scalar or an Array without dimensions. */
 static outcome reduce_call(call *c, const reduction *r, PyObject **result_ret)
 {
-    int64_t shape[MYLIB_MAX_NDIM];
-    int ndim;
-    if (broadcast(c, &ndim, shape) != DONE || count_of(ndim, shape) == 0)
-        return OTHER_SHAPE;
-    return reduce_to_new(c, r, count_of(ndim, shape), 0, NULL, 0, NULL, result_ret);
+    for (int k = 1; k <= c->inputs; k++)
+        if (count_of(c->arrays[k].ndim, c->arrays[k].shape) == 0)
+            return OTHER_SHAPE;
+    return reduce_to_new(c, r, UINT64_MAX, 0, result_ret);
 }
 
 /* Computes a call by a given plan. */

@@ -48,6 +48,12 @@ use_vml = False
 _OPTIMIZATIONS = ("none", "moderate", "aggressive")
 _DIVISIONS = (False, True, "auto")
 
+#: numexpr's codes of element types.
+_CODES = {
+    **{"bool": "b", "int32": "i", "int64": "l"},
+    **{"float32": "f", "float64": "d", "complex128": "c"},
+}
+
 #: A quoted string, and a number with its decimal point: no attributes.
 _LITERAL = re.compile(
     r"'[^']*'|\"[^\"]*\"|(?<!\w)(\d[\d_]*\.?[\d_]*|\.\d[\d_]*)(e[+-]?\d+)?j?", re.I
@@ -252,6 +258,11 @@ class NumExpr:
         self._types = dict(types) or dict.fromkeys(names, np.dtype(np.float64))
         #: The names of the inputs, in the order of the arguments.
         self.input_names = tuple(self._types)
+        #: numexpr's codes of their types; "n" for a type that numexpr lacks.
+        self.signature = "".join(_CODES.get(x.name, "n") for x in self._types.values()).encode()
+        nodes = self._expression._graph.nodes
+        #: The numbers of the expression.
+        self.constants = tuple(node[1] for node in nodes if node[0] in ("number", "value"))
 
     def __call__(
         self,
@@ -289,7 +300,7 @@ def _as_type(name: str, x: Any, dtype: np.dtype[Any], casting: Any) -> Any:
             f"the input {name!r} is of {x.dtype}, which casting {casting!r} does not convert to "
             f"{dtype}"
         )
-    return x.astype(dtype) if isinstance(x, Array) else convert(x, dtype)
+    return convert(x, dtype)
 
 
 def detect_number_of_cores() -> int:

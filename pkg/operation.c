@@ -443,86 +443,123 @@ static outcome run_selected(const operation *self, PyObject *const *args, PyObje
     return done;
 }
 
-static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
-                                PyObject *kwnames)
-{
-    operation *self = (operation *)object;
-    Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
-               nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *out = NULL, *mask = NULL, *device = NULL;
-    int only_numbers = nargs >= self->nin, is_general = 0, others = 0;
-    int has_casting = 0, has_dtype = 0;
+/* The arguments of a call besides its operands, unless they mean the same as leaving them out. */
+typedef struct options {
+    PyObject *out, *mask, *device;
+    int others;       /* the number of keywords besides `out` and `device` */
+    int names_device; /* has device=, which the ufunc does not know, perhaps as None */
+    int has_casting, has_dtype;
+} options;
 
-    int is_cpu = default_is_cpu(self->state);
-    if (is_cpu < 0)
-        return NULL;
+static options find_options(const operation *self, PyObject *const *args, Py_ssize_t nargs,
+                            PyObject *kwnames)
+{
+    const Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    options o = {0};
     for (Py_ssize_t i = 0; i < nkw; i++) {
         PyObject *name = PyTuple_GET_ITEM(kwnames, i), *value = args[nargs + i];
         if (name == self->state->out_name && nargs == self->nin &&
             (PyArray_Check(value) || is_array(self->state, value))) {
-            out = value; /* before the names are compared, which takes longer */
+            o.out = value; /* before the names are compared, which takes longer */
             continue;
         }
-        is_general |= is_name(name, "device"); /* unknown to the ufunc */
+        o.names_device |= is_name(name, "device");
         if (PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 1 && is_name(name, "out"))
             value = PyTuple_GET_ITEM(value, 0); /* ufuncs allow a tuple */
         if (is_default(name, value))
             continue;
         if (is_name(name, "device"))
-            device = value;
+            o.device = value;
         else if (is_name(name, "out") && nargs == self->nin)
-            out = value;
+            o.out = value;
         else
-            others++;
+            o.others++;
         if (is_name(name, "where"))
-            mask = value;
-        has_casting |= is_name(name, "casting");
-        has_dtype |= is_name(name, "dtype");
+            o.mask = value;
+        o.has_casting |= is_name(name, "casting");
+        o.has_dtype |= is_name(name, "dtype");
     }
     if (nargs == self->nin + 1 && args[self->nin] != Py_None)
-        out = args[self->nin];
-    int is_usual = others == 0 && nargs >= self->nin && nargs <= self->nin + 1;
+        o.out = args[self->nin];
+    return o;
+}
 
+/* Returns whether the ufunc would compute a call with a mask wrongly or slowly. */
+static int is_masked_for_python(const operation *self, PyObject *const *args, Py_ssize_t nargs,
+                                const options *o)
+{
+    if (o->mask == NULL || o->out == NULL)
+        return o->mask != NULL && o->has_dtype; /* NumPy would warn of unselected elements */
+    if (o->has_dtype || may_convert(o->out, args, nargs) || may_overwrite(o->out, o->mask) ||
+        (o->others == 1 && is_long(o->mask, o->out, args, nargs)))
+        return 1;
+    for (Py_ssize_t k = 0; k < nargs; k++)
+        if (args[k] != o->out && PyArray_Check(args[k]) && may_overwrite(o->out, args[k]))
+            return 1;
+    return 0;
+}
+
+/* Returns whether pkg._call computes a call, and not the ufunc. */
+static int is_for_python(const operation *self, PyObject *const *args, Py_ssize_t nargs,
+                         Py_ssize_t nkw, const options *o)
+{
+    const Py_ssize_t given = nargs < self->nin ? nargs : self->nin;
+    if (o->names_device || is_masked_for_python(self, args, given, o))
+        return 1;
+    if (self->op == MYLIB_OP_power && o->out != NULL) /* an error must not change `out` */
+        return 1;
+    if (o->others == 0 && is_large(args, nargs))
+        return 1;
+    /* NumPy checks the casting of predicates; it must not convert floats to integers. */
+    if (o->has_casting &&
+        (self->gives_bool || o->has_dtype ||
+         (o->out != NULL && PyArray_Check(o->out) && PyArray_ISINTEGER((PyArrayObject *)o->out))))
+        return 1;
+    /* Only the truth of a number matters; the ufunc would convert it. */
+    for (Py_ssize_t k = 0; k < given; k++)
+        if (is_logical(self->op) && is_number(args[k]))
+            return 1;
+    for (Py_ssize_t k = 0; k < nargs + nkw; k++)
+        if (may_have_rules(args[k], 0))
+            return 1;
+    return 0;
+}
+
+static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t nargsf,
+                                PyObject *kwnames)
+{
+    operation *self = (operation *)object;
+    const Py_ssize_t nargs = PyVectorcall_NARGS(nargsf),
+                     nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    const int is_complete = nargs >= self->nin && nargs <= self->nin + 1;
+    const int is_cpu = default_is_cpu(self->state);
+    if (is_cpu < 0)
+        return NULL;
+    const options o = find_options(self, args, nargs, kwnames);
+    int only_numbers = nargs >= self->nin;
     for (Py_ssize_t k = 0; k < self->nin && only_numbers; k++)
         only_numbers = is_number(args[k]);
-    if (only_numbers && is_usual && out == NULL) {
+    if (only_numbers && is_complete && o.others == 0 && o.out == NULL) {
         mylib_device place = {MYLIB_CPU, 0};
-        if ((device != NULL || !is_cpu) && parse_device(self->state, device, &place) < 0)
+        if ((o.device != NULL || !is_cpu) && parse_device(self->state, o.device, &place) < 0)
             return NULL;
         return call_numbers(self, place, args);
     }
-    if (is_usual && device == NULL) {
+    if (is_complete && o.others == 0 && o.device == NULL) {
         PyObject *result = NULL;
-        if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, out,
+        if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, o.out,
                           NULL, &result) <= DONE)
             return result;
     }
-    if (mask != NULL && out != NULL && others == 1 && device == NULL && is_cpu &&
-        nargs >= self->nin && nargs <= self->nin + 1) {
-        const outcome done = run_selected(self, args, out, mask);
+    if (is_complete && o.others == 1 && o.mask != NULL && o.out != NULL && o.device == NULL &&
+        is_cpu) {
+        const outcome done = run_selected(self, args, o.out, o.mask);
         if (done <= DONE)
-            return done == DONE ? Py_NewRef(out) : NULL;
+            return done == DONE ? Py_NewRef(o.out) : NULL;
     }
-    is_general |= mask != NULL && out != NULL &&
-                  (may_overwrite(out, mask) || (others == 1 && is_long(mask, out, args, nargs)));
-    /* NumPy would warn of unselected elements. */
-    is_general |= mask != NULL && (has_dtype || (out != NULL && may_convert(out, args, self->nin)));
-    /* NumPy checks the casting of predicates; it must not convert floats to integers. */
-    is_general |= has_casting &&
-                  (self->gives_bool || has_dtype ||
-                   (out != NULL && PyArray_Check(out) && PyArray_ISINTEGER((PyArrayObject *)out)));
-    is_general |= device != NULL || !is_cpu || (is_usual && is_large(args, nargs)) ||
-                  (self->op == MYLIB_OP_power && out != NULL); /* an error must not change `out` */
-    for (Py_ssize_t k = 0; k < self->nin && k < nargs; k++) {
-        is_general |= mask != NULL && out != NULL && args[k] != out && PyArray_Check(args[k]) &&
-                      may_overwrite(out, args[k]);
-        /* Only the truth of a number matters; the ufunc would convert it. */
-        is_general |= is_logical(self->op) && is_number(args[k]);
-    }
-    for (Py_ssize_t k = 0; k < nargs + nkw && !is_general; k++)
-        is_general = may_have_rules(args[k], 0);
-    /* The general path handles default keywords of numbers, and the casting of comparisons. */
-    if (is_general || only_numbers || (self->compares && others > 0))
+    /* The general path also handles default keywords of numbers, and the casting of comparisons. */
+    if (only_numbers || !is_cpu || (self->compares && o.others > 0) ||
+        is_for_python(self, args, nargs, nkw, &o))
         return call_general(self, args, nargs, kwnames);
     return call_ufunc(self, args, nargs, kwnames);
 }

@@ -70,19 +70,26 @@ static mylib_status run_once(const call *c, const reduction *r, const mylib_arra
     return status;
 }
 
-int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
-                  int *flags_ret)
+/*
+ * Reduces a call's inputs, which broadcast to `count` elements, into `out`.  np.errstate hears of
+ * the floating-point flags of host arrays.
+ */
+static int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out)
 {
     mylib_status status;
+    int flags;
     WITHOUT_GIL_IF(count >= RELEASE_GIL_COUNT || c->device.kind != MYLIB_CPU,
-                   status = run_once(c, r, out, flags_ret));
-    return check_status(c->state, status);
+                   status = run_once(c, r, out, &flags));
+    if (check_status(c->state, status) < 0 || flags == 0 || c->on_gpu)
+        return status == MYLIB_OK ? 0 : -1;
+    const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
+    return report_flags(c->state, name, flags);
 }
 
 /* Returns a NumPy scalar. */
-static PyObject *new_scalar(mylib_type type, void *value)
+static PyObject *new_scalar(int num, void *value)
 {
-    PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
+    PyArray_Descr *descr = PyArray_DescrFromType(num);
     PyObject *scalar = PyArray_Scalar(value, descr, NULL);
     Py_DECREF(descr);
     return scalar;
@@ -106,32 +113,39 @@ static int divide(const call *c, const mylib_array *sum, int64_t terms)
     return check_status(c->state, status);
 }
 
-outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
-                      const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret)
+outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes,
+                      PyObject **result_ret)
 {
     _Alignas(16) char value[16]; /* fits one element of any type */
+    int64_t in_shape[MYLIB_MAX_NDIM], kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM], terms = 1;
+    int in_ndim, ndim = 0;
+    if (broadcast(c, &in_ndim, in_shape) != DONE)
+        return OTHER_SHAPE;
+    for (int d = 0; d < in_ndim; d++) {
+        const int is_reduced = axes >> d & 1;
+        kept[d] = is_reduced ? 1 : in_shape[d];
+        terms *= is_reduced ? in_shape[d] : 1;
+        if (!is_reduced || keeps_axes)
+            shape[ndim++] = kept[d];
+    }
+    const int is_scalar = ndim == 0 && !c->on_gpu, kept_ndim = ndim == 0 ? 0 : in_ndim;
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
-    const int is_scalar = ndim == 0 && !c->on_gpu;
     const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
-    int flags = 0;
+    const int num = r->num != 0 ? r->num : num_of_type(type);
     PyObject *result = NULL;
     outcome done = c->on_gpu ? place(c) : DONE;
     if (done == DONE && !is_scalar) {
-        result = new_output(c, type, num_of_type(type), 'C', ndim, shape);
+        result = new_output(c, type, num, 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
             done = FAILED;
         else
-            out = (mylib_array){c->arrays[0].data, c->device, r->type, kept_ndim, kept, NULL};
+            out.data = c->arrays[0].data, out.device = c->arrays[0].device;
     }
-    if (done == DONE && run_reduction(c, r, count, &out, &flags) < 0)
+    if (done == DONE && run_reduction(c, r, count_of(in_ndim, in_shape), &out) < 0)
         done = FAILED;
-    if (done == DONE && r->is_mean && divide(c, &out, count / count_of(kept_ndim, kept)) < 0)
+    if (done == DONE && r->is_mean && divide(c, &out, terms) < 0)
         done = FAILED;
-    if (done == DONE && flags != 0 && !c->on_gpu) {
-        const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
-        done = report_flags(c->state, name, flags) < 0 ? FAILED : DONE;
-    }
-    if (done == DONE && is_scalar && (result = new_scalar(type, value)) == NULL)
+    if (done == DONE && is_scalar && (result = new_scalar(num, value)) == NULL)
         done = FAILED;
     release(c);
     if (done != DONE)
@@ -140,36 +154,58 @@ outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
     return done;
 }
 
-/* ---- Into a given array ---------------------------------------------------------------------- */
+PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes, int keeps_axes)
+{
+    uint64_t mask = 0;
+    PyObject *result = NULL;
+    if (take_dtype(dtype, &r->type) < 0)
+        return NULL;
+    r->num = PyArray_DescrCheck(dtype) ? ((PyArray_Descr *)dtype)->type_num : 0;
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(axes); i++) {
+        const long axis = PyLong_AsLong(PyTuple_GET_ITEM(axes, i));
+        if (axis == -1 && PyErr_Occurred())
+            return NULL;
+        mask |= axis >= 0 && axis < MYLIB_MAX_NDIM ? (uint64_t)1 << axis : 0;
+    }
+    const outcome done = reduce_to_new(c, r, mask, keeps_axes, &result);
+    if (done > DONE)
+        PyErr_SetString(PyExc_ValueError, done == OTHER_SHAPE
+                                              ? "reduce(): the inputs do not broadcast"
+                                              : "reduce(): the inputs are in two places");
+    return result;
+}
 
 PyDoc_STRVAR(
     reduce_doc,
-    "reduce(reduction, dtype, ordinal, out, /, *inputs)\n--\n\n"
+    "reduce(reduction, dtype, ordinal, axes, keepdims, /, *inputs)\n--\n\n"
     "Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`, "
-    "into `out`, which has the size 1 where it is reduced, or no dimensions; all Arrays, or all "
-    "NumPy arrays and computed on cuda:`ordinal`, or on the CPU when it is -1.  The floating-point "
-    "flags.");
+    "along a tuple of axes, which are not negative.  All are Arrays, or NumPy arrays in native "
+    "byte "
+    "order, which are computed on cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears "
+    "of the flags.  A new Array, NumPy array or NumPy scalar of `dtype`.");
 static PyObject *reduce_function(PyObject *module, PyObject *args)
 {
-    DECLARE_CALL(c, PyModule_GetState(module), 2, (int)PyTuple_GET_SIZE(args) - 4);
-    reduction r = {0};
-    if (c.inputs < 1 || c.inputs > 2)
-        return PyErr_Format(PyExc_TypeError, "reduce() takes five or six arguments");
-    long number = PyLong_AsLong(PyTuple_GET_ITEM(args, 0));
-    long ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 2));
-    if ((number == -1 || ordinal == -1) && PyErr_Occurred())
+    DECLARE_CALL(c, PyModule_GetState(module), 2, (int)PyTuple_GET_SIZE(args) - 5);
+    int number, ordinal, keeps_axes;
+    PyObject *dtype, *axes, *in[2] = {NULL, NULL};
+    if (!PyArg_ParseTuple(args, "iOiO!pO|O:reduce", &number, &dtype, &ordinal, &PyTuple_Type, &axes,
+                          &keeps_axes, &in[0], &in[1]))
         return NULL;
-    c.device = device_of_ordinal((int)ordinal);
-    r.number = (mylib_reduction)number;
-    if (take_dtype(PyTuple_GET_ITEM(args, 1), &r.type) < 0 ||
-        take_arrays(&c, &PyTuple_GET_ITEM(args, 3), 1 + c.inputs) < 0)
-        return NULL;
-    int flags, result = run_reduction(&c, &r, INT64_MAX, &c.arrays[0], &flags);
-    release(&c);
-    return result == 0 ? PyLong_FromLong(flags) : NULL;
+    reduction r = {.number = (mylib_reduction)number};
+    c.device = device_of_ordinal(ordinal);
+    for (int k = 0; k < c.inputs; k++) {
+        const outcome done = take_operand(&c, k, in[k]);
+        if (done > DONE)
+            PyErr_SetString(PyExc_TypeError,
+                            "reduce() takes Arrays, or NumPy arrays in native byte "
+                            "order");
+        if (done != DONE)
+            return NULL;
+    }
+    return reduce_prepared(&c, &r, dtype, axes, keeps_axes);
 }
 
-/* ---- To a new array -------------------------------------------------------------------------- */
+/* ---- Fast paths ------------------------------------------------------------------------------ */
 
 /* Takes input `k`: an Array, or a plain NumPy array if the default device is the CPU. */
 static outcome take_reduced(call *c, int k, PyObject *x)
@@ -238,7 +274,7 @@ static outcome count_few(PyArrayObject *array, PyObject **result_ret)
     const mylib_mode mode = mylib_enter_mode();
     int64_t count = PyArray_CountNonzero(array);
     mylib_leave_mode(mode);
-    *result_ret = count >= 0 ? new_scalar(MYLIB_I64, &count) : NULL;
+    *result_ret = count >= 0 ? new_scalar(NPY_INT64, &count) : NULL;
     return *result_ret != NULL ? DONE : FAILED;
 }
 
@@ -250,10 +286,8 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
                           PyObject *keepdims, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 1, 1);
-    int64_t kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM];
     reduction r;
-    long axis = 0;
-    int ndim = 0, kept_ndim = 0, is_large = 0;
+    uint64_t axes = UINT64_MAX;
     if (!PyBool_Check(keepdims) || (axis_object != Py_None && !PyLong_CheckExact(axis_object)))
         return OTHER_OPERAND;
     outcome done = take_reduced(&c, 0, array);
@@ -261,28 +295,22 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
         return done;
     const mylib_array *in = &c.arrays[1];
     if (axis_object != Py_None) {
-        axis = PyLong_AsLongAndOverflow(axis_object, &is_large);
+        int is_large;
+        long axis = PyLong_AsLongAndOverflow(axis_object, &is_large);
         axis += axis < 0 ? in->ndim : 0;
         if (is_large || axis < 0 || axis >= in->ndim)
             return OTHER_SHAPE;
-    }
-    for (int d = 0; d < in->ndim; d++) {
-        const int is_reduced = axis_object == Py_None || d == axis;
-        const int64_t size = is_reduced ? 1 : in->shape[d];
-        if (in->shape[d] == 0)
-            return OTHER_SHAPE;
-        if (axis_object != Py_None || keepdims == Py_True)
-            kept[kept_ndim++] = size;
-        if (!is_reduced || keepdims == Py_True)
-            shape[ndim++] = size;
+        axes = (uint64_t)1 << axis;
     }
     const int64_t count = count_of(in->ndim, in->shape);
-    if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis_object == Py_None && ndim == 0 &&
-        !c.on_gpu)
+    if (count == 0)
+        return OTHER_SHAPE;
+    if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis_object == Py_None &&
+        keepdims == Py_False && !c.on_gpu)
         return count_few((PyArrayObject *)array, result_ret);
     if ((done = choose_reduction(&c, number, count, &r)) != DONE)
         return done;
-    return reduce_to_new(&c, &r, count, kept_ndim, kept, ndim, shape, result_ret);
+    return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }
 
 PyDoc_STRVAR(reduce_any_doc,
@@ -334,7 +362,7 @@ static outcome dot_new(core_state *state, PyObject *const *args, PyObject **resu
                         .name = "dot",
                         .gives_bool = 1};
     }
-    return reduce_to_new(&c, &r, in[0].shape[0], 0, NULL, 0, NULL, result_ret);
+    return reduce_to_new(&c, &r, UINT64_MAX, 0, result_ret);
 }
 
 PyDoc_STRVAR(dot_doc, "dot(a, b, out, device, /)\n--\n\n"

@@ -14,22 +14,22 @@ typedef struct reduction {
     const char *name;             /* of the program */
     int gives_bool;               /* reduces u8, and returns a bool */
     int is_mean;                  /* divides the sum by the number of its terms */
+    int num;                      /* NumPy's number of the result's type; 0: the usual one */
 } reduction;
 
 /* The numbers of further reductions, after those of the library's. */
 enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT, REDUCE_MEAN };
 
-/* Reduces a call's inputs, which broadcast to `count` elements, into `out`. */
-int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out,
-                  int *flags_ret);
-
 /*
- * Reduces a call's inputs, which broadcast to `count` elements, to a new array of `ndim`
- * dimensions, or to a NumPy scalar for host arrays and no dimensions.  `kept` has the sizes for the
- * library: 1 in each reduced dimension.
+ * Reduces a call's inputs, which are broadcast, along the axes that are bits of a mask: to a new
+ * array, or to a NumPy scalar for host arrays and no dimensions.  OTHER_SHAPE if they do not
+ * broadcast, OTHER_PLACE for Arrays beside host arrays or on two GPUs.
  */
-outcome reduce_to_new(call *c, const reduction *r, int64_t count, int kept_ndim,
-                      const int64_t *kept, int ndim, int64_t *shape, PyObject **result_ret);
+outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes,
+                      PyObject **result_ret);
+
+/* Does the same in a dtype, along a tuple of axes; raises where reduce_to_new() declines. */
+PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes, int keeps_axes);
 
 extern PyMethodDef reduce_functions[];
 

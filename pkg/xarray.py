@@ -12,7 +12,7 @@ array([0.5 , 0.25])
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,19 +48,6 @@ def _elements(expression: Any) -> Expression:
     return e
 
 
-def _bind(e: Expression, operands: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-    """Returns the operands in the order of the inputs; TypeError if they do not fit."""
-    given = dict(zip(e.inputs, operands, strict=False))
-    both = [name for name in named if name in given]
-    missing = [name for name in e.inputs if name not in given and name not in named]
-    unknown = [name for name in named if name not in e.inputs]
-    if len(operands) > len(e.inputs) or both or missing or unknown:
-        text = f"got {len(operands)} by position and {', '.join(named) or 'none'} by name"
-        raise TypeError(f"the expression takes {', '.join(e.inputs) or 'no inputs'}: {text}")
-    given.update(named)
-    return [given[name] for name in e.inputs]
-
-
 def _lazy(e: Expression, operands: tuple[Any, ...]) -> Any:
     """Returns a Dask array: the expression of each chunk of the operands."""
     import dask.array
@@ -90,7 +77,7 @@ def apply(
             return e(*arrays)
         return _lazy(e, arrays)
 
-    bound = _bind(e, operands, named)
+    bound = e._bind(operands, named)
     return xr.apply_ufunc(compute, *bound, join=join, dask="allowed", keep_attrs=keep_attrs)
 
 

@@ -184,8 +184,7 @@ def program() -> Any:
     """A program with a constant, and more steps than the library keeps on the stack."""
     steps = [(0, "f8", (0, 1))] + [(0, "f8", (k, 0)) for k in range(2, 60)]
     made = core.Program(["f8"], [("f8", np.float64(2))], steps, "f")
-    total = np.zeros(())
-    made.reduce(0, "f8", -1, total, (SMALL,))
+    total = made.reduce(0, "f8", -1, (0, 1), False, (SMALL,))
     return made.call(-1, "K", None, (SMALL,)), total, made.dtype
 
 
@@ -355,7 +354,6 @@ def binding() -> Calls:
     """Calls that reach the extension module at once."""
     steps = [(0, "f8", (0, 1)), *((0, "f8", (k, 0)) for k in range(2, 60))]
     made = core.Program(["f8"], [("f8", np.float64(2))], steps, "f")
-    number = np.zeros(())
     numbers: Calls = {
         "int": partial(pcd.add, 2**40, 2**41),
         "float": partial(pcd.divide, 1.5, 3.0),
@@ -383,8 +381,8 @@ def binding() -> Calls:
         "large": partial(pcd.add, LARGE, LARGE),
         "map": partial(core.map, 0, -1, OUT, SMALL, SMALL),
         "concatenate": partial(pcd.concatenate, (SMALL, SMALL)),
-        "reduce": partial(core.reduce, 0, "f8", -1, number, SMALL),
-        "dot": partial(core.reduce, 0, "f8", -1, number, SMALL[0], SMALL[1]),
+        "reduce": partial(core.reduce, 0, "f8", -1, (0, 1), False, SMALL),
+        "dot": partial(core.reduce, 0, "f8", -1, (0,), False, *SMALL),
         "copy": partial(core.copy, OUT, I1),
     }
     programs: Calls = {
@@ -392,7 +390,7 @@ def binding() -> Calls:
         "call": partial(made.call, -1, "K", None, (SMALL,)),
         "call with a number": partial(made.call, -1, "C", None, (2.5,)),
         "call into": partial(made.call, -1, "K", OUT, (SMALL,)),
-        "reduce a program": partial(made.reduce, 0, "f8", -1, number, (SMALL,)),
+        "reduce a program": partial(made.reduce, 0, "f8", -1, (1,), True, (SMALL,)),
         "dtype": partial(getattr, made, "dtype"),
         "expression": partial(EXPRESSION, SMALL + 1, SMALL),
         "expression into": partial(EXPRESSION, SMALL + 1, 2.0, out=OUT),
@@ -432,7 +430,7 @@ def gpu_binding(made: core.Program) -> Calls:
         "copy in": partial(core.copy, GPU_OUT, SMALL),
         "copy out": partial(core.copy, OUT, X),
         "select": partial(core.select, GPU_OUT, GPU_MASK, X, Y),
-        "reduce on a GPU": partial(core.reduce, 0, "f8", 0, np.zeros(()), SMALL),
+        "reduce on a GPU": partial(core.reduce, 0, "f8", 0, (0,), False, SMALL),
         "reduce_any": partial(core.reduce_any, 0, X, 1, False, None, None, None),
         "mean": partial(pcd.mean, X, 1),
         "dot of Arrays": partial(pcd.dot, ROW, ROW),

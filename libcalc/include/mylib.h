@@ -541,7 +541,7 @@ typedef struct mylib_step {
 typedef struct mylib_constant {
     int32_t type;            /* a mylib_type */
     int32_t reserved;        /* 0 */
-    unsigned char value[16]; /* one element, the rest 0 */
+    unsigned char value[16]; /* one element, the rest 0; a bool is 0 or 1 */
 } mylib_constant;
 
 typedef struct mylib_program mylib_program;
@@ -550,8 +550,8 @@ typedef struct mylib_program mylib_program;
  * Makes a program of at least one step, and of 0 to MYLIB_PROGRAM_MAX_INPUTS inputs.  Copies its
  * arguments.  A program does not change; any number of threads may run it at once.
  *
- * Returns MYLIB_ERR_ARGUMENT for a count above its maximum, NULL, an unknown operation or type, and
- * an operand that does not exist yet; MYLIB_ERR_UNSUPPORTED if an operation is not defined for its
+ * Returns MYLIB_ERR_ARGUMENT for a count above its maximum, NULL, an unknown operation or type, a
+ * bool constant other than 0 and 1, and an operand that does not exist yet; MYLIB_ERR_UNSUPPORTED if an operation is not defined for its
  * type.  The message names the step (from 0).  Returns MYLIB_ERR_NO_MEMORY too.
  *
  * Free the program with mylib_program_free() when no call uses it any more; NULL is allowed.

@@ -242,7 +242,7 @@ static mylib_status check_shape(values *v, mylib_reduction reduction, const myli
                           mylib_shape_text(b, out->ndim, out->shape));
     if (is_empty && has_outputs && (reduction == MYLIB_MIN || reduction == MYLIB_MAX))
         return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "the %s of no elements is not defined: %s has shape %s",
+                          "the %s of no elements is not defined: expected some in %s of shape %s",
                           reduction_name(reduction), what, mylib_shape_text(a, v->ndim, v->shape));
     return MYLIB_OK;
 }

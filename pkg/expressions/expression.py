@@ -32,12 +32,11 @@ from .._operands import (
     type_number,
 )
 from .._results import check_out, finish, open_out, store, unwrap_out
-from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, check_dtype, reduction_type
+from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, TRUTHS, check_dtype, reduction_type
 from .._typing import Host, overload
 from .columns import look_up
 from .datasets import fill, is_dataset
 from .graph import (
-    TRUTHS,
     Graph,
     check_parts,
     of_numbers,
@@ -412,28 +411,18 @@ class _Call:
     def _reduce(self, target: Any) -> Any:
         assert self.graph.reduction is not None
         name, axis, keepdims = self.graph.reduction
-        values = _Values(self, np.dtype(np.bool_) if name in TRUTHS else None)
-        device = None if values._ordinal >= 0 else device_name(self.ordinal)
-        result = _reductions.reduce_slowly(name, values, axis, keepdims=keepdims, device=device)
-        return finish(self.expression._caller, result, target, self.casting, exact=True)
-
-
-class _Values(_reductions.Values):
-    """The elements of an expression, computed as they are reduced."""
-
-    def __init__(self, call: _Call, dtype: Any) -> None:
-        lowered, self._program = call.lower(dtype)
-        self._inputs = tuple(
+        lowered, program = self.lower(np.dtype(np.bool_) if name in TRUTHS else None)
+        inputs = tuple(
             x.astype(x.dtype.newbyteorder("="))
             if isinstance(x, np.ndarray) and not x.dtype.isnative
             else x
-            for x in call.sources(lowered)
+            for x in self.sources(lowered)
         )
-        ordinal = call.ordinal if _gpu_of(call.values) >= 0 else -1
-        super().__init__(call.shape, lowered.dtype, ordinal)
-
-    def reduce_into(self, kind: int, dtype: Any, ordinal: int, out: Any) -> None:
-        self._program.reduce(kind, dtype, ordinal, out, self._inputs)
+        ordinal = self.ordinal if _gpu_of(self.values) >= 0 else -1
+        values = _reductions.Values(program, inputs, self.shape, ordinal)
+        device = None if ordinal >= 0 else device_name(self.ordinal)
+        result = _reductions.reduce_slowly(name, values, axis, keepdims=keepdims, device=device)
+        return finish(self.expression._caller, result, target, self.casting, exact=True)
 
 
 # ---- Expressions ---------------------------------------------------------------------------------

@@ -27,9 +27,6 @@ FURTHER = {
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero")
 
-#: Those for which only the truth of the elements matters.
-TRUTHS = frozenset({"any", "all", "count_nonzero"})
-
 #: No element type holds ints of more bits.
 MAX_INT_BITS = 1024
 
