@@ -603,7 +603,8 @@ def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **key
             keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
         elif args[position] is None:
             args = (*args[:position], bool, *args[position + 1 :])
-    arguments = (*args, *keywords.values(), *(keywords.get("out") or ()))
+    out = keywords.get("out")
+    arguments = (*args, *keywords.values(), *(out if isinstance(out, tuple) else ()))
     ufunc = operation.ufunc if any(map(own_ufuncs, arguments)) else operation.named_ufunc
     return call_for_user(core.call_in_mode, getattr(ufunc, name), *args, **keywords)
 
