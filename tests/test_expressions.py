@@ -660,7 +660,7 @@ def test_programs_check_their_inputs() -> None:
         with pytest.raises(error):
             program.call(-1, "K", None, inputs)
         with pytest.raises(error):
-            program.reduce(0, "f8", -1, np.empty(()), inputs)
+            program.reduce(0, "f8", -1, (0,), False, inputs)
     with pytest.raises(ValueError):
         program.reduce(9, "f8", -1, np.empty(()), (np.ones(2), np.ones(2)))
     with pytest.raises(TypeError):
