@@ -480,12 +480,12 @@ typedef struct mylib_cpu_level {
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);
     /*
-     * Answers for each of the columns of `rows` rows: how many are true, or 0 if none is what is
-     * sought.  Returns false if it has no kernel for the type.
+     * Tells for each of the columns of `rows` rows how many elements are true, in an int64_t, or
+     * for a seek whether any is, or all are, in a byte.  Returns false without a kernel for it.
      */
     int (*truths_of_columns)(mylib_truths what, mylib_type type, ptrdiff_t rows,
                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
-                             ptrdiff_t stride, int64_t *totals);
+                             ptrdiff_t stride, char *answers);
     mylib_line_loop *(*lines)(mylib_op op, mylib_type type);        /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */

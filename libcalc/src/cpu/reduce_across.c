@@ -243,19 +243,15 @@ static int reduce_truths(const strip *s, int64_t begin, int64_t end)
     const mylib_reducer *r = s->r;
     const mylib_layout *l = r->layout;
     const int inner = l->ndim - 1;
-    int64_t *totals = (int64_t *)(void *)s->room;
     if (!r->has_truths || r->is_narrow || inner != r->kept_ndim)
         return 0;
     const int64_t t = begin * MYLIB_BLOCK_TERMS, row_stride = l->strides[1][inner];
     const int64_t rows = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t;
     /* Truths are those of an input, so there is one.  NOLINTNEXTLINE(clang-analyzer-core.*) */
     const char *first = s->first[0] + t * row_stride;
-    if (!r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
-                                   row_stride, s->width, first, l->strides[1][r->across], totals))
-        return 0;
-    for (int64_t j = 0; j < s->width && r->truths != MYLIB_COUNT_TRUE; j++)
-        s->room[j] = (r->truths == MYLIB_SEEK_TRUE) == (totals[j] != 0);
-    return 1;
+    return r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
+                                     row_stride, s->width, first, l->strides[1][r->across],
+                                     s->room);
 }
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
