@@ -126,6 +126,8 @@ def _reduce_truths(name: str, x: Any, axes: Shape, kept: Shape, ordinal: int) ->
 
 
 def _convert(x: Any, dtype: Any) -> Any:
+    if x.dtype == dtype:
+        return x
     return x.astype(dtype) if gpu_of(x) >= 0 else convert(np.asarray(x), dtype)
 
 
