@@ -8,8 +8,8 @@
  */
 #include "cpu/reducer.h"
 
-/* The memory for rows of a task; fits the second-level cache beside the input. */
-#define ROOM_NBYTES (64 * 1024)
+/* The memory for rows of a task; few of them are used at a time. */
+#define ROOM_NBYTES (192 * 1024)
 
 /* Below this number of outputs or terms, reducing across the outputs does not pay. */
 #define MIN_WIDTH 8
@@ -29,7 +29,8 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1, moving = 0;
     int64_t width = l->shape[d], rows = narrow_room_rows(r) + 64 /* levels of a tree */;
-    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES)
+    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES ||
+        (r->takes_first && width >= 64)) /* as many as take_first_rows() has bits for */
         return 0;
     /* Terms read in place need a stride; other inputs only give the shape. */
     if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
@@ -84,6 +85,9 @@ void mylib_choose_across(mylib_reducer *r)
     if (width < MIN_WIDTH || !suits_across(r, d))
         return;
     int64_t most = ROOM_NBYTES / ((LANE_SLOTS + block_tree_levels(r->blocks)) * r->size);
+    const int threads = mylib_choose_threads(l->count * r->size);
+    if (threads > 1 && r->outputs / width * r->blocks < 4 * threads)
+        most /= 4; /* for enough tasks */
     /* Strips have one size, in whole vectors. */
     width = mylib_round_up(mylib_divide_up(width, mylib_divide_up(width, most)), 16);
     r->width = mylib_lesser(width, most);
@@ -168,6 +172,15 @@ static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
     if (next * run >= s->terms)
         return left;
     return combine_rows(s, left, reduce_runs(s, next, lanes / 2, slot + 1), slot);
+}
+
+/* Returns the result of all terms in turn: the order of integers does not matter. */
+static row reduce_in_turn(const strip *s)
+{
+    row sum = load_row(s, 0, 0);
+    for (int64_t t = 1; t < s->terms; t++)
+        sum = combine_rows(s, sum, load_row(s, t, 1), 0);
+    return sum;
 }
 
 /* ---- Narrow rows --------------------------------------------------------------------------- */
@@ -294,9 +307,10 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);
-        row result = r->is_narrow     ? reduce_narrow(&s, &tree)
-                     : r->takes_first ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
-                                      : reduce_lane(&s, 0, 1, 0);
+        row result = r->is_narrow              ? reduce_narrow(&s, &tree)
+                     : r->takes_first          ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
+                     : r->carrier <= MYLIB_U64 ? reduce_in_turn(&s)
+                                               : reduce_lane(&s, 0, 1, 0);
         if (result.data != s.room) /* a single term, still in the input */
             mylib_copy_strided((size_t)r->size, s.width, s.room, r->size, result.data,
                                result.stride);
