@@ -132,7 +132,7 @@ static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_
 
 /*
  * Updates the answers for n columns, of which zeros[k] of m more elements are 0: how many are true,
- * as int64_t, or for MYLIB_SEEK_TRUE whether any is, for MYLIB_SEEK_FALSE whether all are, as bytes.
+ * as int64_t, or as bytes whether any is (MYLIB_SEEK_TRUE) or all are (MYLIB_SEEK_FALSE).
  */
 NOINLINE static void answer(mylib_truths what, ptrdiff_t m, ptrdiff_t n,
                             const uint8_t *restrict zeros, void *answers)
