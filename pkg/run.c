@@ -8,6 +8,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
@@ -157,10 +158,101 @@ static int is_in_c_order(const call *c, int ndim)
     return 1;
 }
 
+/*
+ * Memory for large outputs.  Linux clears the pages of new memory, which can take as long as the
+ * computation, and the C library returns freed memory of this size at once.  So the block that was
+ * freed last is kept for the next output of its size.  The kernel may take its pages (MADV_FREE).
+ */
+#if defined(MADV_FREE) && defined(MADV_HUGEPAGE)
+#define LEAST_KEPT_NBYTES ((size_t)32 << 20)
+#define MOST_KEPT_NBYTES ((size_t)1 << 30)
+#define HUGE_PAGE ((size_t)2 << 20)
+
+static char *kept_block; /* its first element; threads exchange it */
+
+/* Returns where a block has its bytes, before the first element. */
+static size_t *block_nbytes(void *block) { return (size_t *)block - 1; }
+
+static void unmap_block(char *block)
+{
+    if (block != NULL)
+        munmap(block - HUGE_PAGE, HUGE_PAGE + *block_nbytes(block));
+}
+
+static void *take_block(void *unused, size_t nbytes)
+{
+    char *block = __atomic_exchange_n(&kept_block, NULL, __ATOMIC_ACQ_REL);
+    (void)unused;
+    nbytes = (nbytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
+    if (block != NULL && *block_nbytes(block) == nbytes)
+        return block;
+    unmap_block(block);
+    block =
+        mmap(NULL, HUGE_PAGE + nbytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (block == MAP_FAILED)
+        return NULL;
+    block += HUGE_PAGE;
+    (void)madvise(block, nbytes, MADV_HUGEPAGE);
+    *block_nbytes(block) = nbytes;
+    return block;
+}
+
+static void *take_zeros(void *unused, size_t count, size_t size)
+{
+    void *block = take_block(unused, count * size);
+    return block != NULL ? memset(block, 0, count * size) : NULL;
+}
+
+static void free_block(void *unused, void *block, size_t unused_size)
+{
+    const size_t nbytes = *block_nbytes(block);
+    (void)unused, (void)unused_size;
+    if (nbytes <= MOST_KEPT_NBYTES && madvise(block, nbytes, MADV_FREE) == 0)
+        block = __atomic_exchange_n(&kept_block, block, __ATOMIC_ACQ_REL);
+    unmap_block(block);
+}
+
+static void *resize_block(void *unused, void *block, size_t nbytes)
+{
+    char *resized = take_block(unused, nbytes);
+    if (resized != NULL) {
+        const size_t before = *block_nbytes(block);
+        memcpy(resized, block, before < nbytes ? before : nbytes);
+        free_block(unused, block, before);
+    }
+    return resized;
+}
+
+/* Lets NumPy allocate such memory if it pays; returns the handler to restore, or NULL. */
+static PyObject *handle_large(size_t nbytes)
+{
+    static PyDataMem_Handler handler = {
+        "pkg", 1, {NULL, take_block, take_zeros, resize_block, free_block}};
+    if (nbytes < LEAST_KEPT_NBYTES)
+        return NULL;
+    PyObject *capsule = PyCapsule_New(&handler, "mem_handler", NULL), *before = NULL;
+    if (capsule != NULL && (before = PyDataMem_SetHandler(capsule)) != NULL &&
+        before != PyDataMem_DefaultHandler) { /* one of the user's */
+        Py_XDECREF(PyDataMem_SetHandler(before));
+        Py_CLEAR(before);
+    }
+    PyErr_Clear(); /* without memory for that, NumPy's is good enough */
+    Py_XDECREF(capsule);
+    return before;
+}
+#else
+static PyObject *handle_large(size_t nbytes)
+{
+    (void)nbytes;
+    return NULL;
+}
+#endif
+
 PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape)
 {
     int64_t strides[MYLIB_MAX_NDIM], stride = type_sizes[type];
-    PyObject *out;
+    size_t nbytes = (size_t)stride;
+    PyObject *out, *before;
     if (ndim < 2 || (order == 'K' && is_in_c_order(c, ndim)))
         order = 'C';
     if (order == 'K')
@@ -176,9 +268,16 @@ PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, in
             c->arrays[0] = ((array_object *)out)->a;
         return out;
     }
+    for (int d = 0; d < ndim; d++)
+        nbytes *= (size_t)shape[d];
+    before = handle_large(nbytes);
     out = order == 'K' ? PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num), ndim,
                                               (npy_intp *)shape, (npy_intp *)strides, NULL, 0, NULL)
                        : PyArray_EMPTY(ndim, (npy_intp *)shape, num, order == 'F');
+    if (before != NULL) {
+        Py_XDECREF(PyDataMem_SetHandler(before));
+        Py_DECREF(before);
+    }
     if (out != NULL)
         describe_array((PyArrayObject *)out, type, &c->arrays[0], c->free_dims);
     return out;

@@ -32,7 +32,6 @@ SHIFTS = "left_shift right_shift".split()
 # Scalar code is expected of these OPERATION_kernel_TYPE: (operations, types, levels), and why.
 ALL_LEVELS = list(REGISTERS)
 BEFORE_V3 = ["v2"]
-BEFORE_V4 = ["v2", "v3"]
 EXPECTED_SCALAR = [
     # x86 divides vectors of floats only: OPERATION_by_array_TYPE does that where it can, and
     # OPERATION_by_number_TYPE multiplies.
@@ -59,8 +58,6 @@ EXPECTED_SCALAR = [
     ("absolute", "u8 u16 u32 u64".split(), ALL_LEVELS),
     # 64-bit elements: multiplication and shifts came with v3.
     ("multiply square", ["i64", "u64"], BEFORE_V3),
-    # Division by f64 values needs conversions from and to 64-bit integers, which came with v4.
-    ("by_array", ["i32", "u32"], BEFORE_V4),
     ("by_number", ["i64", "u64"], BEFORE_V3),
     # A vector that is computed in f32 fills half a register when it is stored.
     ("lines", ["f16"], ALL_LEVELS),

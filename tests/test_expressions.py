@@ -91,6 +91,18 @@ def test_the_bits_of_numexpr_and_numpy(text: str, dtype: str) -> None:
 
 
 @cases.each_place()
+@pytest.mark.parametrize("code", "efd")
+@pytest.mark.usefixtures("quiet")
+def test_quotients_by_powers_of_two(place: str, code: str) -> None:
+    """They are computed as products, if those have the same bits."""
+    a, limits = generators.specials(np.dtype(code)), np.finfo(code)
+    low, high = limits.minexp, limits.maxexp
+    for exponent in (low - limits.nmant, low - 1, low, low + 1, -1, 0, 1, high - 2, high - 1):
+        for b in (2.0**exponent, -(2.0**exponent), 1.5 * 2.0**exponent, 0.0):
+            oracle.assert_same(trees.call(f"a / {b!r}", place, {"a": a}), a / b, f"{b}")
+
+
+@cases.each_place()
 def test_promotion_is_numpys(place: str) -> None:
     """Types are promoted node by node: the first product here is of int8."""
     a, b = np.array([100, 3], "i1"), np.array([0.5, 2.0], "f4")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -94,6 +95,20 @@ LAYOUTS = {
     "in part": ((5,), (4,)),
     "large": ((300, 400), (8, 8)),
 }
+
+
+def test_memory_of_large_outputs() -> None:
+    """The block that was freed last is the next output, and no array that is in use."""
+    x = np.arange(2.0**22)
+    for k in range(2):
+        y, z = pcd.add(x, k), pcd.evaluate("x - 1")
+        freed = y.ctypes.data
+        del y
+        y = pcd.multiply(x, 2)
+        assert y.ctypes.data == freed or not sys.platform.startswith("linux")
+        y.resize(2 * x.size, refcheck=False)
+        oracle.assert_same(y, np.append(x * 2, x * 0), "resized")
+        oracle.assert_same(z, x - 1, "the other output")
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -180,6 +180,19 @@ def test_remainders_of_distant_operands(case: Case) -> None:
             oracle.check(case, case(*inputs), inputs)
 
 
+@cases.each(cuda=False, where=lambda case: case.name == "remainder" and case.dtype.kind == "f")
+def test_remainders_of_near_multiples(case: Case) -> None:
+    """Whole blocks without infinities, NaNs and zeros, for which a kernel may divide."""
+    b = generators.moderate(case.dtype, 3000)
+    b[abs(b) < 0.01] = 3
+    for multiple in (0, 1, -3, 200, 60000):
+        near = (np.float64(b) * multiple).clip(-65000, 65000).astype(case.dtype)
+        for a in (near, np.nextafter(near, b), np.nextafter(near, -b)):
+            for pair in ((a, b), (a, b[:1])):
+                assert _raised(case, *pair) == set()
+                oracle.check(case, case(*pair), pair)
+
+
 @cases.each(cuda=False)
 def test_no_warnings_for_everyday_values(case: Case) -> None:
     """No warnings either from memory beyond the end, which whole vectors load."""

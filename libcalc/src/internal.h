@@ -479,10 +479,13 @@ typedef struct mylib_cpu_level {
     /* Tells whether any element is true, or any is false, or counts the true ones. */
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);
-    /* Answers for each column of `rows` rows.  Returns false if it has no kernel for the type. */
+    /*
+     * Answers for each column of `rows` rows: how many elements are true, in an int64_t, or whether
+     * any is, or all are, in a byte.  Returns false if it has no kernel for the type.
+     */
     int (*truths_of_columns)(mylib_truths what, mylib_type type, ptrdiff_t rows,
                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
-                             ptrdiff_t stride, int64_t *totals);
+                             ptrdiff_t stride, char *answers);
     mylib_line_loop *(*lines)(mylib_op op, mylib_type type);        /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */

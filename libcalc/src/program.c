@@ -186,6 +186,30 @@ static int32_t convert_node(compiler *c, int32_t origin, int type)
     return made;
 }
 
+/*
+ * If the divisor is a constant float, a power of two, makes it its inverse and returns 1: a product
+ * takes less time, and has the same bits.
+ */
+static int invert_power_of_2(compiler *c, int32_t *divisor)
+{
+    const mylib_value v = c->node[*divisor].value;
+    if (v.kind != MYLIB_VALUE_CONSTANT || v.type < MYLIB_F16 || v.type > MYLIB_F64 ||
+        c->constants == MYLIB_PROGRAM_MAX_CONSTANTS)
+        return 0;
+    const int mantissa = v.type == MYLIB_F64 ? 52 : v.type == MYLIB_F32 ? 23 : 10;
+    const uint64_t sign = (uint64_t)1 << (8 * mylib_type_size((mylib_type)v.type) - 1);
+    const uint64_t one = ((sign >> mantissa) - 2) << mantissa; /* the sum of both exponents */
+    uint64_t bits;
+    memcpy(&bits, c->constant[v.index].value, sizeof bits);
+    const uint64_t exponent = bits & ~sign;
+    if (exponent << (64 - mantissa) != 0 || exponent == 0 || exponent >= one)
+        return 0;
+    bits = (one - exponent) | (bits & sign);
+    memcpy(c->constant[c->constants].value, &bits, sizeof bits);
+    *divisor = add_node(c, MYLIB_VALUE_CONSTANT, v.type, c->constants++);
+    return 1;
+}
+
 /* Makes the statements of one step; `node_of` has the nodes of all values before it. */
 static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *node_of,
                             int result_type)
@@ -214,6 +238,8 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
             int32_t first = operand[0];
             operand[0] = operand[1], operand[1] = first;
         }
+        if (opcode == MYLIB_OP_divide && invert_power_of_2(c, &operand[1]))
+            opcode = MYLIB_OP_multiply;
     }
     return add_statement(c, opcode, s->type, result_type, arity, operand);
 }

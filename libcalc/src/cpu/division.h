@@ -245,10 +245,10 @@ DIVIDE_VECTORS(v_u64, uint64_t)
     }
 ARRAY_LOOPS(i8, int32_t, float, INT8_MIN)
 ARRAY_LOOPS(i16, int32_t, float, INT16_MIN)
-ARRAY_LOOPS(i32, int64_t, double, INT32_MIN)
+ARRAY_LOOPS(i32, int32_t, double, INT32_MIN)
 ARRAY_LOOPS(u8, int32_t, float, 0)
 ARRAY_LOOPS(u16, int32_t, float, 0)
-ARRAY_LOOPS(u32, int64_t, double, 0)
+ARRAY_LOOPS(u32, uint32_t, double, 0)
 #undef ARRAY_LOOPS
 #undef HAS_OTHER_SIGN
 #undef DIVISION_BLOCK

@@ -8,8 +8,8 @@
  */
 #include "cpu/reducer.h"
 
-/* The memory for rows of a task; fits the second-level cache beside the input. */
-#define ROOM_NBYTES (64 * 1024)
+/* The memory for rows of a task; few of them are used at a time. */
+#define ROOM_NBYTES (192 * 1024)
 
 /* Below this number of outputs or terms, reducing across the outputs does not pay. */
 #define MIN_WIDTH 8
@@ -29,7 +29,8 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1, moving = 0;
     int64_t width = l->shape[d], rows = narrow_room_rows(r) + 64 /* levels of a tree */;
-    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES)
+    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES ||
+        (r->takes_first && width >= 64)) /* as many as take_first_rows() has bits for */
         return 0;
     /* Terms read in place need a stride; other inputs only give the shape. */
     if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
@@ -84,6 +85,9 @@ void mylib_choose_across(mylib_reducer *r)
     if (width < MIN_WIDTH || !suits_across(r, d))
         return;
     int64_t most = ROOM_NBYTES / ((LANE_SLOTS + block_tree_levels(r->blocks)) * r->size);
+    const int threads = mylib_choose_threads(l->count * r->size);
+    if (threads > 1 && r->outputs / width * r->blocks < 4 * threads)
+        most /= 4; /* for enough tasks */
     /* Strips have one size, in whole vectors. */
     width = mylib_round_up(mylib_divide_up(width, mylib_divide_up(width, most)), 16);
     r->width = mylib_lesser(width, most);
@@ -170,6 +174,15 @@ static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
     return combine_rows(s, left, reduce_runs(s, next, lanes / 2, slot + 1), slot);
 }
 
+/* Returns the result of all terms in turn: the order of integers does not matter. */
+static row reduce_in_turn(const strip *s)
+{
+    row sum = load_row(s, 0, 0);
+    for (int64_t t = 1; t < s->terms; t++)
+        sum = combine_rows(s, sum, load_row(s, t, 1), 0);
+    return sum;
+}
+
 /* ---- Narrow rows --------------------------------------------------------------------------- */
 
 /* Returns how many rows follow each other without gaps from term t of the block on, at most 256. */
@@ -242,19 +255,15 @@ static int reduce_truths(const strip *s, int64_t begin, int64_t end)
     const mylib_reducer *r = s->r;
     const mylib_layout *l = r->layout;
     const int inner = l->ndim - 1;
-    int64_t *totals = (int64_t *)(void *)s->room;
     if (!r->has_truths || r->is_narrow || inner != r->kept_ndim)
         return 0;
     const int64_t t = begin * MYLIB_BLOCK_TERMS, row_stride = l->strides[1][inner];
     const int64_t rows = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t;
     /* Truths are those of an input, so there is one.  NOLINTNEXTLINE(clang-analyzer-core.*) */
     const char *first = s->first[0] + t * row_stride;
-    if (!r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
-                                   row_stride, s->width, first, l->strides[1][r->across], totals))
-        return 0;
-    for (int64_t j = 0; j < s->width && r->truths != MYLIB_COUNT_TRUE; j++)
-        s->room[j] = (r->truths == MYLIB_SEEK_TRUE) == (totals[j] != 0);
-    return 1;
+    return r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
+                                     row_stride, s->width, first, l->strides[1][r->across],
+                                     s->room);
 }
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
@@ -297,9 +306,10 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);
-        row result = r->is_narrow     ? reduce_narrow(&s, &tree)
-                     : r->takes_first ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
-                                      : reduce_lane(&s, 0, 1, 0);
+        row result = r->is_narrow              ? reduce_narrow(&s, &tree)
+                     : r->takes_first          ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
+                     : r->carrier <= MYLIB_U64 ? reduce_in_turn(&s)
+                                               : reduce_lane(&s, 0, 1, 0);
         if (result.data != s.room) /* a single term, still in the input */
             mylib_copy_strided((size_t)r->size, s.width, s.room, r->size, result.data,
                                result.stride);

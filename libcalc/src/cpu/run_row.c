@@ -21,9 +21,11 @@
 
 /*
  * Short blocks suit stores past the cache: the processor loads the next one while it computes, and
- * a result is still in the store buffers when it is copied.
+ * a result is still in the store buffers when it is copied.  An elementary function leaves the
+ * memory more time, and each of its calls costs more: its blocks are longer if operands are few.
  */
 #define BYPASS_NBYTES 1024
+#define ELEMENTARY_NBYTES 8192 /* of all operands */
 
 /* The distance of prefetching, in these blocks. */
 #define BLOCKS_AHEAD 2
@@ -277,15 +279,38 @@ static const mylib_call *run_block_ahead(const mylib_row_program *rp, int64_t n,
     }
 }
 
+static int has_elementary_function(const mylib_program *p)
+{
+    for (int i = 0; i < p->statements; i++)
+        switch (p->statement[i].opcode) {
+#define ROW(kind, op, set) case MYLIB_OP_##op:
+            MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+#undef ROW
+            return 1;
+        }
+    return 0;
+}
+
+/* Returns the elements of a block, a multiple of 64. */
+static int64_t bypass_block(const mylib_row_program *rp)
+{
+    const int is_single = rp->program->statements == 1;
+    const int64_t size = is_single ? rp->stride[0] : widest_size(rp->program);
+    int64_t nbytes = ELEMENTARY_NBYTES / rp->operands;
+    if (nbytes < BYPASS_NBYTES || !has_elementary_function(rp->program))
+        nbytes = BYPASS_NBYTES;
+    return mylib_lesser(nbytes, BLOCK_NBYTES) / size / 64 * 64;
+}
+
 void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **data)
 {
-    _Alignas(MYLIB_LINE_NBYTES) char result[BYPASS_NBYTES];
+    _Alignas(MYLIB_LINE_NBYTES) char result[BLOCK_NBYTES];
     mylib_line_loop *lines = find_lines(rp, data[0]);
     int64_t size = rp->stride[0], rest = n;
     int is_single = rp->program->statements == 1;
-    int64_t block = mylib_lesser(rp->block, BYPASS_NBYTES / widest_size(rp->program));
-    if (is_single)
-        block = lines != NULL ? n : BYPASS_NBYTES / size;
+    int64_t block = mylib_lesser(rp->block, bypass_block(rp));
+    if (is_single && lines != NULL)
+        block = n;
     /* Blocks end at the ends of cache lines, so that each line is stored in one way only. */
     int64_t beyond = (int64_t)((uintptr_t)data[0] % MYLIB_LINE_NBYTES) / size;
     for (int64_t m; rest > 0; rest -= m, beyond = 0) {

@@ -1,8 +1,8 @@
 /*
- * truths.h - seeks or counts elements that are true: not 0, or NaN.
+ * truths.h - seeks or counts the elements that are true: that differ from 0, or are NaN.
  *
- * Part of kernels.c.  An element is true if any of its bits is set, apart from the signs of
- * floating-point numbers.  So four sizes of integers serve all types, and no flag is raised.
+ * Part of kernels.c.  An element is true if some bit is set, except the signs of floating-point
+ * numbers.  So four sizes of integers serve all types, and no flag is raised.
  */
 #ifndef MYLIB_TRUTHS_H
 #define MYLIB_TRUTHS_H
@@ -10,32 +10,26 @@
 #include "counting.h"
 #include "cpu/loops.h"
 
-/* The bytes of a few vectors, whose sums or unions stay in registers. */
+/* Bytes of a few vectors, for which sums or unions stay in registers. */
 #define SPAN_NBYTES 256
 
-/* Spans between two checks whether the answer is known. */
+/* Spans between two looks at what has been found. */
 #define SPANS_PER_LOOK 16
 
-/* The bytes of one vector, for rows shorter than a span. */
+/* Bytes of a vector, for what is shorter than a span. */
 #define PIECE_NBYTES 32
 
 /* The number of spans whose counts fit one byte. */
 #define SPANS_PER_COUNT 254 /* and the rest */
 
 /*
- * Answers for n contiguous elements.  The rest after the last whole span is read as a span that
- * ends with it and counts no element twice.
+ * Counts the zeros of n contiguous elements, and answers each question from their number.  The rest
+ * after the last whole span is read as a span that ends with it and counts no element twice.
  */
 #define TRUTHS(s) \
     enum { SPAN_##s = SPAN_NBYTES / sizeof(t_##s), PIECE_##s = PIECE_NBYTES / sizeof(t_##s) }; \
-    static ALWAYS_INLINE t_##s add_truth_##s(mylib_truths what, t_##s part, t_##s x) \
-    { \
-        return (t_##s)(what == MYLIB_SEEK_TRUE    ? part | x \
-                       : what == MYLIB_SEEK_FALSE ? part | (x == 0) \
-                                                  : part + (x != 0)); \
-    } \
-    static ALWAYS_INLINE int64_t truths_of_spans_##s(mylib_truths what, ptrdiff_t size, \
-                                                     ptrdiff_t n, const char *p, t_##s mask) \
+    static ALWAYS_INLINE uint32_t zeros_of_spans_##s(ptrdiff_t size, ptrdiff_t n, const char *p, \
+                                                     t_##s mask) \
     { \
         t_##s part[SPAN_##s]; \
         const char *const rest = p + (n - size) * (ptrdiff_t)sizeof(t_##s); \
@@ -45,47 +39,41 @@
         { \
             for (ptrdiff_t k = 0; k < size; k++) { \
                 const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask; \
-                part[k] = add_truth_##s(what, part[k], x); \
+                part[k] = (t_##s)(part[k] + (x == 0)); \
             } \
         } \
         if (n > 0) { \
             for (ptrdiff_t k = 0; k < size; k++) { \
                 const t_##s x = load_##s(rest + k * (ptrdiff_t)sizeof x) & mask; \
-                part[k] = \
-                    add_truth_##s(what, part[k], what == MYLIB_COUNT_TRUE && k < again ? 0 : x); \
+                part[k] = (t_##s)(part[k] + ((k >= again) & (x == 0))); \
             } \
         } \
-        int64_t total = 0; \
-        for (ptrdiff_t k = 0; k < size; k++) \
-            total = what == MYLIB_COUNT_TRUE ? total + (int64_t)part[k] : total | (part[k] != 0); \
-        return total; \
+        uint32_t zeros = 0; \
+        NOT_UNROLLED for (ptrdiff_t k = 0; k < size; k++) zeros += (uint32_t)part[k]; \
+        return zeros; \
     } \
-    static ALWAYS_INLINE int64_t truths_of_row_##s(mylib_truths what, ptrdiff_t n, const char *p, \
-                                                   t_##s mask) \
+    NOINLINE static int64_t truths_##s(mylib_truths what, ptrdiff_t n, const char *p, t_##s mask) \
     { \
         const ptrdiff_t spans = what == MYLIB_COUNT_TRUE ? SPANS_PER_COUNT : SPANS_PER_LOOK; \
         const ptrdiff_t most = spans * SPAN_##s; \
         int64_t total = 0; \
         for (; n >= 4 * SPAN_##s; n -= most, p += most * (ptrdiff_t)sizeof(t_##s)) { \
-            total += truths_of_spans_##s(what, SPAN_##s, mylib_lesser(n, most), p, mask); \
+            const ptrdiff_t m = mylib_lesser(n, most); \
+            const ptrdiff_t zeros = zeros_of_spans_##s(SPAN_##s, m, p, mask); \
+            total += what == MYLIB_SEEK_FALSE ? zeros : m - zeros; \
             if (n <= most || (what != MYLIB_COUNT_TRUE && total != 0)) \
                 return total; \
         } \
+        ptrdiff_t zeros = 0; \
         if (n >= PIECE_##s) \
-            return total + truths_of_spans_##s(what, PIECE_##s, n, p, mask); \
-        NOT_UNROLLED for (ptrdiff_t k = 0; k < n; k++) \
-        { \
-            STAYS_SCALAR; \
-            const t_##s x = load_##s(p + k * (ptrdiff_t)sizeof x) & mask; \
-            total += what == MYLIB_SEEK_FALSE ? x == 0 : x != 0; \
-        } \
-        return total; \
-    } \
-    NOINLINE static int64_t truths_##s(mylib_truths what, ptrdiff_t n, const char *p, t_##s mask) \
-    { \
-        return what == MYLIB_SEEK_TRUE    ? truths_of_row_##s(MYLIB_SEEK_TRUE, n, p, mask) \
-               : what == MYLIB_SEEK_FALSE ? truths_of_row_##s(MYLIB_SEEK_FALSE, n, p, mask) \
-                                          : truths_of_row_##s(MYLIB_COUNT_TRUE, n, p, mask); \
+            zeros = zeros_of_spans_##s(PIECE_##s, n, p, mask); \
+        else \
+            NOT_UNROLLED for (ptrdiff_t k = 0; k < n; k++) \
+            { \
+                STAYS_SCALAR; \
+                zeros += (load_##s(p + k * (ptrdiff_t)sizeof(t_##s)) & mask) == 0; \
+            } \
+        return total + (what == MYLIB_SEEK_FALSE ? zeros : n - zeros); \
     }
 TRUTHS(u8)
 TRUTHS(u16)
@@ -142,63 +130,66 @@ static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_
 #define ROWS_PER_COUNT 255
 
 /*
- * For each column k, adds to totals[k] how many elements are true, or a value other than 0 if the
- * truth sought is there.  There are at most as many columns as elements of a span.
+ * Updates the answers for n columns, where zeros[k] of m more elements of column k are 0: how many
+ * are true, in an int64_t, or whether any is (MYLIB_SEEK_TRUE) or all are (MYLIB_SEEK_FALSE), in a
+ * byte.
  */
+NOINLINE static void answer(mylib_truths what, ptrdiff_t m, ptrdiff_t n,
+                            const uint8_t *restrict zeros, void *answers)
+{
+    uint8_t *restrict bytes = answers;
+    int64_t *restrict totals = answers;
+    const uint8_t other = (uint8_t)(what == MYLIB_SEEK_TRUE ? m : 0);
+    const uint8_t flip = what == MYLIB_SEEK_FALSE;
+    if (what == MYLIB_COUNT_TRUE)
+        for (ptrdiff_t k = 0; k < n; k++)
+            totals[k] += m - zeros[k];
+    else
+        for (ptrdiff_t k = 0; k < n; k++)
+            bytes[k] = (uint8_t)(((bytes[k] ^ flip) | (zeros[k] != other)) ^ flip);
+}
+
+/* Counts the zeros of each column, at most those of one span at a time, and answers for all. */
 #define COLUMNS(s) \
-    static ALWAYS_INLINE void truths_of_some_##s( \
-        mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, const char *p, \
-        ptrdiff_t stride, t_##s mask, int64_t *totals) \
+    static ALWAYS_INLINE void zeros_of_rows_##s(ptrdiff_t rows, ptrdiff_t row_stride, \
+                                                ptrdiff_t columns, const char *p, \
+                                                ptrdiff_t stride, t_##s mask, uint8_t *zeros) \
     { \
-        while (rows > 0) { \
-            const ptrdiff_t m = mylib_lesser(rows, ROWS_PER_COUNT); \
-            t_##s part[SPAN_##s]; \
-            memset(part, 0, sizeof part); \
-            NOT_UNROLLED for (ptrdiff_t i = 0; i < m; i++, p += row_stride) \
-            { \
-                for (ptrdiff_t k = 0; k < columns; k++) { \
-                    const t_##s x = load_##s(p + k * stride) & mask; \
-                    part[k] = (t_##s)(what == MYLIB_SEEK_TRUE    ? part[k] | x \
-                                      : what == MYLIB_SEEK_FALSE ? part[k] | (x == 0) \
-                                                                 : part[k] + (x != 0)); \
-                } \
-            } \
-            for (ptrdiff_t k = 0; k < columns; k++) \
-                totals[k] = what == MYLIB_COUNT_TRUE ? totals[k] + (int64_t)part[k] \
-                                                     : totals[k] | (part[k] != 0); \
-            rows -= m; \
-        } \
-    } \
-    static ALWAYS_INLINE void truths_of_all_##s( \
-        mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, const char *p, \
-        ptrdiff_t stride, t_##s mask, int64_t *totals) \
-    { \
-        enum { SIZE = sizeof(t_##s), FEW = SPAN_##s / 4 }; \
-        for (ptrdiff_t n; columns > 0; columns -= n, totals += n, p += n * stride) { \
-            n = mylib_lesser(columns, SPAN_##s); \
-            if (stride == SIZE && n == SPAN_##s) { \
-                truths_of_some_##s(what, rows, row_stride, SPAN_##s, p, SIZE, mask, totals); \
-            } else if (stride == SIZE && n >= FEW) { \
-                n = FEW; \
-                truths_of_some_##s(what, rows, row_stride, FEW, p, SIZE, mask, totals); \
-            } else { \
-                truths_of_some_##s(what, rows, row_stride, n, p, stride, mask, totals); \
+        t_##s part[SPAN_##s]; \
+        memset(part, 0, sizeof part); \
+        NOT_UNROLLED for (; rows > 0; rows--, p += row_stride) \
+        { \
+            for (ptrdiff_t k = 0; k < columns; k++) { \
+                const t_##s x = load_##s(p + k * stride) & mask; \
+                part[k] = (t_##s)(part[k] + (x == 0)); \
             } \
         } \
+        for (ptrdiff_t k = 0; k < columns; k++) \
+            zeros[k] = (uint8_t)part[k]; \
     } \
     NOINLINE static void columns_##s(mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, \
                                      ptrdiff_t columns, const char *p, ptrdiff_t stride, \
-                                     t_##s mask, int64_t *totals) \
+                                     t_##s mask, char *answers) \
     { \
-        if (what == MYLIB_SEEK_TRUE) \
-            truths_of_all_##s(MYLIB_SEEK_TRUE, rows, row_stride, columns, p, stride, mask, \
-                              totals); \
-        else if (what == MYLIB_SEEK_FALSE) \
-            truths_of_all_##s(MYLIB_SEEK_FALSE, rows, row_stride, columns, p, stride, mask, \
-                              totals); \
-        else \
-            truths_of_all_##s(MYLIB_COUNT_TRUE, rows, row_stride, columns, p, stride, mask, \
-                              totals); \
+        enum { SIZE = sizeof(t_##s), FEW = SPAN_##s / 4 }; \
+        const ptrdiff_t width = what == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1; \
+        uint8_t zeros[SPAN_##s]; \
+        for (ptrdiff_t n; columns > 0; columns -= n, p += n * stride, answers += n * width) { \
+            n = mylib_lesser(columns, SPAN_##s); \
+            if (stride == SIZE && n >= FEW && n < SPAN_##s) \
+                n = FEW; \
+            for (ptrdiff_t i = 0, m; i < rows; i += m) { \
+                const char *q = p + i * row_stride; \
+                m = mylib_lesser(rows - i, ROWS_PER_COUNT); \
+                if (stride == SIZE && n == SPAN_##s) \
+                    zeros_of_rows_##s(m, row_stride, SPAN_##s, q, SIZE, mask, zeros); \
+                else if (stride == SIZE && n == FEW) \
+                    zeros_of_rows_##s(m, row_stride, FEW, q, SIZE, mask, zeros); \
+                else \
+                    zeros_of_rows_##s(m, row_stride, n, q, stride, mask, zeros); \
+                answer(what, m, n, zeros, answers); \
+            } \
+        } \
     }
 COLUMNS(u8)
 COLUMNS(u16)
@@ -206,31 +197,32 @@ COLUMNS(u32)
 COLUMNS(u64)
 #undef COLUMNS
 
-/* Answers for each column of rows of elements; returns false for elements of 16 bytes. */
+/* Answers for all columns; returns false for elements of 16 bytes. */
 static int truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
-                             ptrdiff_t stride, int64_t *totals)
+                             ptrdiff_t stride, char *answers)
 {
     const int is_float = type == MYLIB_F16 || type == MYLIB_F32 || type == MYLIB_F64;
-    memset(totals, 0, (size_t)columns * sizeof *totals);
+    memset(answers, what == MYLIB_SEEK_FALSE,
+           (size_t)columns * (what == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1));
     switch (mylib_type_size(type)) {
     case 1:
-        columns_u8(what, rows, row_stride, columns, p, stride, UINT8_MAX, totals);
+        columns_u8(what, rows, row_stride, columns, p, stride, UINT8_MAX, answers);
         return 1;
     case 2:
         columns_u16(what, rows, row_stride, columns, p, stride, is_float ? INT16_MAX : UINT16_MAX,
-                    totals);
+                    answers);
         return 1;
     case 4:
         columns_u32(what, rows, row_stride, columns, p, stride, is_float ? INT32_MAX : UINT32_MAX,
-                    totals);
+                    answers);
         return 1;
     case 8:
         columns_u64(what, rows, row_stride, columns, p, stride,
                     is_float            ? (t_u64)INT64_MAX
                     : type == MYLIB_C64 ? ((t_u64)INT32_MAX << 32) | INT32_MAX
                                         : UINT64_MAX,
-                    totals);
+                    answers);
         return 1;
     default:
         return 0;

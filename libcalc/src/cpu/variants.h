@@ -65,6 +65,59 @@ QUIETS(maximum)
 #undef QUIETS
 #undef QUIET
 
+/* ---- Remainders of f32 --------------------------------------------------------------------- */
+
+#if defined(HAS_V3) && !defined(HAS_V4)
+#define REMAINDER_BLOCK 256
+
+/*
+ * Computes remainders in f64, without fmod(): with a quotient below 2^26, a / b rounds to no other
+ * integer part, and a - q * b is exact.  Then it is moved to the sign of b (scalar_ops.h).  Returns
+ * 0 if there is a larger quotient, an infinity, a NaN, or a zero or subnormal b.
+ */
+NOINLINE static int remainders_f32(ptrdiff_t n, char *out, const char *a, const char *b)
+{
+    const ptrdiff_t w = sizeof(t_f32);
+    const int32_t infinity = 0x7f800000, size = INT32_MAX;
+    int32_t is_rare = 0;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const int32_t x = load_i32(a + i * w) & infinity, y = load_i32(b + i * w) & infinity;
+        is_rare |= (x == infinity) | (y == infinity) | (y == 0) | (x - y > 25 << 23);
+    }
+    if (is_rare)
+        return 0;
+    NO_DEPENDENCE for (ptrdiff_t i = 0; i < n; i++)
+    {
+        const double x = load_f32(a + i * w), y = load_f32(b + i * w);
+        const t_f32 mod = (t_f32)(x - (double)(int32_t)(x / y) * y);
+        const int32_t bits = (int32_t)bits_of_f32(mod), bits_of_b = load_i32(b + i * w);
+        const int32_t moves = (bits & size) != 0 ? (bits ^ bits_of_b) >> 31 : 0;
+        const t_f32 moved = mod + f32_of_bits((uint32_t)(bits_of_b & moves));
+        store_i32(out + i * w, ((int32_t)bits_of_f32(moved) & size) | (bits_of_b & ~size));
+    }
+    return 1;
+}
+
+KERNEL(remainder_blocks_f32)
+{
+    const ptrdiff_t w = sizeof(t_f32);
+    t_f32 one[REMAINDER_BLOCK];
+    for (ptrdiff_t i = 0; i < REMAINDER_BLOCK && i < n && sb == 0; i++)
+        one[i] = load_f32(b);
+    for (ptrdiff_t m; n > 0; n -= m, out += m * so, a += m * sa, b += m * sb) {
+        const char *y = sb == 0 ? (const char *)one : b;
+        m = n < REMAINDER_BLOCK ? n : REMAINDER_BLOCK;
+        if (so != w || sa != w || (sb != w && sb != 0) || !remainders_f32(m, out, a, y))
+            remainder_kernel_f32(m, out, so, a, sa, b, sb);
+    }
+}
+KERNEL(remainder_blocks_f16) { half_kernel(remainder_blocks_f32, 1, 0, n, out, so, a, sa, b, sb); }
+#define REMAINDER_OF(s) remainder_blocks_##s
+#undef REMAINDER_BLOCK
+#else
+#define REMAINDER_OF(s) IN_VECTORS(remainder, s)
+#endif
+
 /* ---- Strided operands ---------------------------------------------------------------------- */
 
 #define PACK_BLOCK 256
