@@ -347,7 +347,8 @@ static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
         ndim = -1;
     }
     for (Py_ssize_t d = 0; d < ndim; d++) {
-        dims[d] = PyLong_AsLongLong(PyTuple_GET_ITEM(tuple, d));
+        PyObject *size = PyTuple_GET_ITEM(tuple, d);
+        dims[d] = PyBool_Check(size) ? -1 : PyLong_AsLongLong(size); /* no bool is a size */
         if (dims[d] == -1 && PyErr_Occurred())
             ndim = -1;
     }

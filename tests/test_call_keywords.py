@@ -269,7 +269,7 @@ def test_order_of_arrays() -> None:
             wanted = np.add(x, 1, order=order)
             there = pcd.asarray(x, device="cuda")
             for function in (pcd.add, np.add):
-                actual = function(there, 1, order=order, where=where)
+                actual = function(there, 1, order=order, where=where, out=None)
                 assert actual.strides == wanted.strides
             assert pcd.evaluate("a + 1", {"a": there}, order=order).strides == wanted.strides
     for function in (pcd.add, np.add):
@@ -322,6 +322,17 @@ def test_equiv_and_numbers_on_a_gpu() -> None:
             expected = _outcome(np.add, *args, casting="equiv")
             actual = _outcome(pcd.add, *args, casting="equiv", device="cuda")
             assert issubclass(actual[0], TypeError) == issubclass(expected[0], TypeError), args
+
+
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy warns since 2.4")
+@cases.each_place()
+def test_unset_elements_warn(place: str) -> None:
+    x, mask = (in_place(place, y) for y in (np.ones(2), np.array([True, False])))
+    device = {"device": "cuda"} if place == "cuda" else {}
+    for given in ({"dtype": "f4"}, {}):
+        with pytest.warns(UserWarning, match="'where' used without 'out'"):
+            pcd.add(x, 1, where=mask, **given, **device)
+        assert pcd.asnumpy(pcd.add(x, 1, where=mask, out=None, **given, **device))[0] == 2
 
 
 def test_no_warnings_of_defaults() -> None:
