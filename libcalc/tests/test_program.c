@@ -610,7 +610,7 @@ static void test_large(rng *r)
             in[k] = (mylib_array){(void *)data[k], test_cpu, types[k], 2, shape, strides[k]};
         }
         test_set_case("memory of a large program");
-        CHECK_OK(mylib_set_num_threads(2)); /* where huge pages are usual, each thread has some MiB */
+        CHECK_OK(mylib_set_num_threads(2)); /* huge pages: some MiB for each thread */
         long before = peak_kib();
         CHECK_OK(mylib_program_run(program, test_cpu, NULL, &result, in));
         CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &sum, in));
