@@ -71,8 +71,6 @@ _NO_LOOP = (
     "cannot be computed together",
 )
 
-_WARNS_OF_UNSET = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
-
 #: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
 
@@ -161,12 +159,9 @@ def _check_mask(name: str, where: Any) -> Any:
 
 def _warn_of_unset(keywords: dict[str, Any]) -> None:
     """Warns, as NumPy since 2.4, of elements that `where` leaves unset; not with ``out=None``."""
-    if "where" in keywords and "out" not in keywords and _WARNS_OF_UNSET:
-        warn(
-            "'where' used without 'out', expect uninitialized memory in output. If this is "
-            "intentional, use out=None.",
-            UserWarning,
-        )
+    is_new = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+    if is_new and "where" in keywords and "out" not in keywords:
+        warn("'where' used without 'out': use out=None if elements may be unset", UserWarning)
 
 
 # ---- Predicates ----------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ if NumPy leaves the work to the operand's own class, or raises TypeError.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import numbers
 import operator
@@ -408,13 +407,17 @@ def integer(name: str, what: str, x: Any) -> int:
 
 def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
     """Returns an argument, an int or a sequence of ints, as a tuple; TypeError for another."""
-    given = x if isinstance(x, tuple | list) else (x,)
-    if what != "shape" or bool not in map(type, given):  # a bool is no size, as in NumPy
-        with contextlib.suppress(TypeError):
-            return (operator.index(x),)
-        with contextlib.suppress(TypeError):
-            if not isinstance(x, str | bytes | dict | set):
-                return tuple(map(operator.index, x))
+    if what == "shape" and bool in map(type, x if isinstance(x, tuple | list) else (x,)):
+        raise TypeError(f"{name}(): a bool is no size")
+    try:
+        return (operator.index(x),)
+    except TypeError:
+        pass
+    try:
+        if not isinstance(x, str | bytes | dict | set):
+            return tuple(map(operator.index, x))
+    except TypeError:
+        pass
     raise TypeError(f"{name}(): {what} must be an int or a tuple of ints, not {describe(x)}")
 
 
