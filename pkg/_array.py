@@ -147,10 +147,9 @@ class Array(core.ArrayBase):
     def __repr__(self) -> str:
         host = _summary(self)
         prefix = "array("
-        if host.size:
-            text = _format(self, host, prefix)
-        else:
-            text = "[]" if self.shape == (0,) else f"[], shape={self.shape}"
+        text = _format(self, host, prefix) if host.size else "[]"
+        if _is_summary(self) or (not host.size and self.ndim > 1):
+            text += f", shape={self.shape}"
         usual = (np.int64, np.float64, np.complex128, np.bool_)
         dtype = "" if host.size and self.dtype.type in usual else f", dtype={self.dtype.name}"
         return f"{prefix}{text}{dtype}, device={self.device!r})"
@@ -416,7 +415,8 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
     name = UFUNCS.get(ufunc)
     if method == "__call__" and name is not None:
         operation = OPERATIONS["divide" if name == "true_divide" else name]
-        inputs, keywords = normalize(operation, inputs, kwargs)
+        # NumPy passes no out=None on, so its absence says nothing.
+        inputs, keywords = normalize(operation, inputs, {"out": None, **kwargs})
         return call_arrays(operation, name == "true_divide", inputs, keywords)
     if method == "__call__" and ufunc is np.divmod and len(inputs) == 2 and not kwargs:
         both = (np.floor_divide, np.remainder)
@@ -501,12 +501,15 @@ def _unpickle(host: Any, device: str) -> Any:
 # ---- Helpers: printing ---------------------------------------------------------------------------
 
 
+def _is_summary(array: Array) -> bool:
+    return bool(array.size > np.get_printoptions()["threshold"])
+
+
 def _summary(array: Array) -> Any:
     """Returns the elements that NumPy prints: for a large array, those at the edges."""
-    options = np.get_printoptions()
-    if array.size <= options["threshold"]:
+    if not _is_summary(array):
         return asnumpy(array)
-    edge = int(options["edgeitems"])
+    edge = int(np.get_printoptions()["edgeitems"])
     for axis, size in enumerate(array.shape):
         if size > 2 * edge + 1:
             first: list[Any] = [slice(None)] * array.ndim
@@ -520,7 +523,7 @@ def _summary(array: Array) -> Any:
 
 
 def _format(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
-    threshold = 0 if array.size > np.get_printoptions()["threshold"] else None
+    threshold = 0 if _is_summary(array) else None
     return np.array2string(host, separator=separator, prefix=prefix, threshold=threshold)
 
 

@@ -48,7 +48,7 @@ from ._operands import (
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
-from ._warnings import call_for_user, report_flags
+from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
@@ -157,6 +157,13 @@ def _check_mask(name: str, where: Any) -> Any:
     if mask.dtype != np.bool_:
         raise TypeError(f"{name}(): where must be an array of bool, not of {mask.dtype}")
     return mask
+
+
+def _warn_of_unset(keywords: dict[str, Any]) -> None:
+    """Warns, as NumPy since 2.4, of elements that `where` leaves unset; not with ``out=None``."""
+    is_new = np.lib.NumpyVersion(np.__version__) >= "2.4.0"
+    if is_new and "where" in keywords and "out" not in keywords:
+        warn("'where' used without 'out': use out=None if elements may be unset", UserWarning)
 
 
 # ---- Predicates ----------------------------------------------------------------------------------
@@ -552,6 +559,7 @@ def _map_where(
     shape = broadcast_shapes(mask.shape, *(x.shape for x in arrays))
     out: Any = given
     if given is None:
+        _warn_of_unset(keywords)
         out = empty_like_all([mask, *arrays], shape, dtypes[-1], keywords.get("order", "K"))
     else:
         casting = keywords.get("casting", "same_kind")
@@ -711,7 +719,9 @@ def _compute(
         except TypeError as error:
             raise explain(operation, error, inputs) from error.__cause__
     if where is not True:
-        return _select(name, result, where, out, casting, order)
+        result = _select(name, result, where, out, casting, order)
+        _warn_of_unset(keywords)
+        return result
     if out is not None:
         return finish(name, result, out, casting)
     if order == "A":

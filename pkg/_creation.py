@@ -199,8 +199,8 @@ def _filled(result: Any, fill_value: Any) -> Any:
         result[...] = array_of(fill_value, result.dtype)
     elif type(fill_value) in NUMBERS:
         core.copy(result, array_of(fill_value, result.dtype))
-    else:
-        result.fill(fill_value)
+    else:  # an integer of NumPy's, alone, would have to fit
+        result.fill(np.asarray(fill_value) if isinstance(fill_value, np.integer) else fill_value)
     return result
 
 

@@ -20,6 +20,7 @@ from . import core
 from ._convert import conversion, convert, warn_of_complex
 from ._mode import in_default_mode
 from ._operands import (
+    NUMBERS,
     Shape,
     call_numpy,
     device_name,
@@ -291,6 +292,7 @@ def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
             return call_numpy(np.dot, a, b, out=out, operands=[a, b], ordinal=ordinal)
         a, b = plain_array("dot", a), plain_array("dot", b)
     if np.ndim(a) == 0 or np.ndim(b) == 0:
+        a, b = (np.asarray(x) if type(x) in NUMBERS else x for x in (a, b))  # no number is weak
         product = OPERATIONS["multiply"](a, b, device=device_name(ordinal))
         return finish("dot", product if on_gpu else np.asarray(product), out, exact=True)
     if a.ndim != 1 or b.ndim != 1:

@@ -174,6 +174,8 @@ def test_default_types() -> None:
     for value in (True, 2, 2.5, 1j, np.float32(3), np.array(3, "i2")):
         assert_array(pcd.full(4, value, device="cuda"), np.full(4, value))
     assert_array(pcd.full(2, pcd.asarray(2.5, device="cuda"), device="cuda"), np.full(2, 2.5))
+    wide = np.int64(300)  # which wraps, unlike Python's
+    assert_array(pcd.full(2, wide, "i1", "cuda"), np.full(2, wide, "i1"))
 
 
 def test_the_other_byte_order() -> None:
@@ -224,8 +226,9 @@ def test_making_that_fails() -> None:
         pcd.zeros(3, order="K", device="cuda")
     with pytest.raises(ValueError, match="negative"):
         pcd.zeros((3, -1), device="cuda")
-    with pytest.raises(TypeError):
-        pcd.zeros((3, 1.5), device="cuda")
+    for sizes in ((3, 1.5), True, (True, 2)):
+        with pytest.raises(TypeError):
+            pcd.zeros(sizes, device="cuda")
     with pytest.raises(ValueError, match="65 dimensions"):
         pcd.zeros((1,) * 65, device="cuda")
     with pytest.raises(ValueError, match="must be a number"):

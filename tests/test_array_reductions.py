@@ -444,6 +444,7 @@ def test_dot_that_fails(device: str) -> None:
         with pytest.raises(ValueError, match="dot"):
             pcd.dot(a, b)
     assert pcd.asnumpy(pcd.dot(x, 2)).tolist() == [2, 2, 2]
+    assert pcd.dot(x.astype("i1"), 2).dtype == np.int64  # the number is not weak
     out = pcd.zeros((), device=device)
     assert pcd.dot(x, x, out=out) is out and out.item() == 3
     with pytest.raises(ValueError):

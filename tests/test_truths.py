@@ -71,6 +71,11 @@ def test_layouts(dtype: str) -> None:
         _check(np.broadcast_to(cube[:1], cube.shape))
 
 
+def test_all_elements_may_warn() -> None:
+    with pytest.warns(RuntimeWarning, match="divide by zero"):
+        assert pcd.evaluate("any(1 / x > 0)", {"x": np.arange(5000.0)[::-1]})
+
+
 def test_dot_of_bools() -> None:
     for n in (0, 1, 100, 3000, 3_000_000):
         a, b = np.zeros((2, n), np.bool_)

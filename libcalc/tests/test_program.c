@@ -49,6 +49,13 @@ static void add_step(expression *x, int op, mylib_type type, mylib_type result, 
     x->step[x->steps++] = (mylib_step){op, (int32_t)type, {a, b, c}};
 }
 
+/* Tells whether a step would show the sign of a computed NaN, which may be any. */
+static int shows_nan(const expression *x, mylib_op op, int a, int b)
+{
+    int k = op == MYLIB_OP_signbit ? a : op == MYLIB_OP_copysign ? b : 0;
+    return k >= x->inputs + x->constants && !test_is_integer(x->type[k]);
+}
+
 static void add_random_step(rng *r, expression *x)
 {
     int a = any_value(r, x), b = any_value(r, x), c = any_value(r, x);
@@ -59,7 +66,7 @@ static void add_random_step(rng *r, expression *x)
         add_step(x, MYLIB_STEP_SELECT, type, type, b, a, c);
     } else {
         const test_op *op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
-        while (!test_is_total(op, type)) {
+        while (!test_is_total(op, type) || shows_nan(x, op->op, a, b)) {
             op = &test_ops[rng_below(r, MYLIB_OP_COUNT)];
             type = (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
         }

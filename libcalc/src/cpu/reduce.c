@@ -117,12 +117,23 @@ static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
     return is_input && own <= MYLIB_U64 && (type == MYLIB_I64 || type == MYLIB_U64) ? own : type;
 }
 
+/* Tells whether a program may raise flags, so that all its terms have to be computed. */
+static int may_raise(const mylib_program *p)
+{
+    const mylib_statement *s = p->statement, *end = s + p->statements;
+    while (s < end && (s->result_type == MYLIB_BOOL || s->opcode == MYLIB_OPCODE_SELECT ||
+                       (s->opcode == MYLIB_OPCODE_CONVERT && s->operand[0].type <= MYLIB_U64)))
+        s++;
+    return s < end;
+}
+
 /* Recognizes reductions of truths; has_truths is for the way along the terms. */
 static void find_truths(mylib_reducer *r, const mylib_program *p, mylib_type type)
 {
     const mylib_statement *last = &p->statement[p->statements - 1];
     const int is_extreme = r->reduction >= MYLIB_MIN && type == MYLIB_U8;
-    r->decisive = is_extreme && p->result_type == MYLIB_BOOL ? r->reduction == MYLIB_MAX : -1;
+    const int stops = is_extreme && p->result_type == MYLIB_BOOL && !may_raise(p);
+    r->decisive = stops ? r->reduction == MYLIB_MAX : -1;
     r->truths = r->reduction == MYLIB_SUM   ? MYLIB_COUNT_TRUE
                 : r->reduction == MYLIB_MAX ? MYLIB_SEEK_TRUE
                                             : MYLIB_SEEK_FALSE;
