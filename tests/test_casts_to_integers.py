@@ -147,7 +147,7 @@ WAYS: dict[str, Any] = {
     "out of a reduced expression": _reduced_expression,
     "dtype": lambda x, dtype: pcd.add(x, 0, dtype=_kind(dtype), casting="unsafe"),
     "dtype and where": lambda x, dtype: pcd.add(
-        x, 0, dtype=_kind(dtype), casting="unsafe", where=np.ones(x.shape, bool)
+        x, 0, None, dtype=_kind(dtype), casting="unsafe", where=np.ones(x.shape, bool)
     ),
     "dtype of one operand": lambda x, dtype: pcd.add(
         x, np.zeros((), dtype), dtype=_kind(dtype), casting="unsafe"

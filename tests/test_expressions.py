@@ -674,9 +674,9 @@ def test_programs_check_their_inputs() -> None:
         with pytest.raises(error):
             program.reduce(0, "f8", -1, (0,), False, inputs)
     with pytest.raises(ValueError):
-        program.reduce(9, "f8", -1, np.empty(()), (np.ones(2), np.ones(2)))
+        program.reduce(9, "f8", -1, (0,), False, (np.ones(2), np.ones(2)))
     with pytest.raises(TypeError):
-        program.reduce(0, "f8", -1, [0.0], (np.ones(2), np.ones(2)))
+        program.reduce(0, "f8", -1, [0.0], False, (np.ones(2), np.ones(2)))
     assert program.call(-1, "K", None, (np.ones(2), np.ones(3))) is NotImplemented
 
 

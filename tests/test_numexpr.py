@@ -212,9 +212,7 @@ def test_compiled() -> None:
     a, b = np.arange(4, dtype="i4"), np.arange(4, dtype="f4") + 1
     f = ne.NumExpr("2 * b - a", [("a", np.int32), ("b", float)])
     assert (f.input_names, f.signature, f.constants) == (("a", "b"), b"if", (2,))
-    assert repr(f) == (
-        "NumExpr('2 * b - a', [('a', 'int32'), ('b', 'float32')])"
-    )
+    assert repr(f) == ("NumExpr('2 * b - a', [('a', 'int32'), ('b', 'float32')])")
     assert np.array_equal(f(a, b), 2 * b - a) and f(a, b).dtype == np.float64
     out = np.zeros(4)
     assert f.run(a, b, out=out, ex_uses_vml=True) is out
