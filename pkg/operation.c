@@ -485,8 +485,7 @@ static options find_options(const operation *self, PyObject *const *args, Py_ssi
 }
 
 /* Returns whether the ufunc would compute a call with a mask wrongly or slowly. */
-static int is_masked_for_python(const operation *self, PyObject *const *args, Py_ssize_t nargs,
-                                const options *o)
+static int is_masked_for_python(PyObject *const *args, Py_ssize_t nargs, const options *o)
 {
     if (o->mask == NULL || o->out == NULL)
         return o->mask != NULL && o->has_dtype; /* NumPy would warn of unselected elements */
@@ -504,7 +503,7 @@ static int is_for_python(const operation *self, PyObject *const *args, Py_ssize_
                          Py_ssize_t nkw, const options *o)
 {
     const Py_ssize_t given = nargs < self->nin ? nargs : self->nin;
-    if (o->names_device || is_masked_for_python(self, args, given, o))
+    if (o->names_device || is_masked_for_python(args, given, o))
         return 1;
     if (self->op == MYLIB_OP_power && o->out != NULL) /* an error must not change `out` */
         return 1;

@@ -551,8 +551,9 @@ typedef struct mylib_program mylib_program;
  * arguments.  A program does not change; any number of threads may run it at once.
  *
  * Returns MYLIB_ERR_ARGUMENT for a count above its maximum, NULL, an unknown operation or type, a
- * bool constant other than 0 and 1, and an operand that does not exist yet; MYLIB_ERR_UNSUPPORTED if an operation is not defined for its
- * type.  The message names the step (from 0).  Returns MYLIB_ERR_NO_MEMORY too.
+ * bool constant other than 0 and 1, and an operand that does not exist yet; MYLIB_ERR_UNSUPPORTED
+ * if an operation is not defined for its type.  The message names the step (from 0).  Returns
+ * MYLIB_ERR_NO_MEMORY too.
  *
  * Free the program with mylib_program_free() when no call uses it any more; NULL is allowed.
  */
