@@ -175,15 +175,12 @@ def test_nothing_recommends_the_name_alone() -> None:
         assert set(re.findall(r"pipcudemo-([\d.]+)\.tar", page)) == {pcd.__version__}
 
 
-def test_readme_is_short_and_links_to_what_is_shipped() -> None:
-    """The package index and the source distribution have no docs/."""
+def test_readme_is_short_and_its_links_are_absolute() -> None:
+    """The package index shows the page alone: there a link to a file of the repository is dead."""
     text = (ROOT / "README.md").read_text()
     assert text.count("\n") <= 200
     links = re.findall(r"\]\(([^)]+)\)", text)
-    local = [link for link in links if not link.startswith("https://")]
-    shipped = r"examples/|libcalc/(?!tests)|pkg/|[A-Z]+\.md$|LICENSE$|CITATION\.cff$"
-    assert local and all(re.match(shipped, link) and (ROOT / link).is_file() for link in local)
-    assert "](CONTRIBUTING.md)" not in text
+    assert links and all(link.startswith("https://") for link in links)
 
 
 def test_texts_and_operations_agree() -> None:
