@@ -64,6 +64,23 @@ static ALWAYS_INLINE __m512d fma_with(__m512d a, __m512d b, double c)
     return _mm512_fmadd_pd(a, b, all_f64(c));
 }
 
+/*
+ * n / d and, for x >= 0, the square root of x, with relative errors of 2^-42 and 2^-40.  They
+ * improve an estimate of 14 bits, in a third of the time of the exact instructions or less.
+ */
+static ALWAYS_INLINE __m512d quotient_of_lanes(__m512d n, __m512d d)
+{
+    const __m512d inverse = _mm512_rcp14_pd(d), e = _mm512_fnmadd_pd(d, inverse, all_f64(1));
+    return n * FMA_F64(inverse, FMA_F64(e, e, e), inverse);
+}
+static ALWAYS_INLINE __m512d root_of_lanes(__m512d x)
+{
+    /* The estimate for 0 is infinite. */
+    const __m512d inverse = _mm512_min_pd(_mm512_rsqrt14_pd(x), all_f64(0x1p200));
+    const __m512d s = x * inverse, e = _mm512_fnmadd_pd(s, inverse, all_f64(1));
+    return FMA_F64(s * e, fma_with(e, all_f64(0.375), 0.5), s);
+}
+
 /* Returns x, which is not negative, with the sign of y. */
 static ALWAYS_INLINE __m512d signed_as(__m512d x, __m512d y)
 {
@@ -202,7 +219,7 @@ static ALWAYS_INLINE __m512d tanh_lanes_f64(__m512d x)
 {
     const __m512d within = _mm512_min_pd(all_f64(10), _mm512_abs_pd(x));
     const __m512d t = expm1_of(sixteenths_of(within, 0x1.71547652b82fep1));
-    return signed_as(t / (t + all_f64(2)), x);
+    return signed_as(quotient_of_lanes(t, t + all_f64(2)), x);
 }
 LANES(tanh, 0)
 
@@ -351,12 +368,20 @@ static ALWAYS_INLINE __m512d log10_lanes_f64(__m512d x)
     p = fma_with(s.r, p, 0x1.bcb7b15274d6bp-2);
     return FMA_F64(s.r, p, base);
 }
+/* log(1 + (u + s)), where u = x - 1 and s^2 = x^2 - 1. */
+static ALWAYS_INLINE __m512d arccosh_lanes_f64(__m512d x)
+{
+    const __m512d u = x - all_f64(1);
+    return log1p_lanes_f64(u + root_of_lanes(FMA_F64(u, u, u + u)));
+}
 /* All but positive, normal and finite numbers are special. */
 #define ANY_CLASS 0xff
 #define INFINITE_CLASS 0x99 /* and NaNs */
 LANES(log, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 LANES(log1p,
       _mm512_fpclass_ps_mask(x, INFINITE_CLASS) | _mm512_cmp_ps_mask(x, all_f32(-1), _CMP_NGT_UQ))
+LANES(arccosh,
+      _mm512_fpclass_ps_mask(x, INFINITE_CLASS) | _mm512_cmp_ps_mask(x, all_f32(1), _CMP_NGE_UQ))
 LANES(log2, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 LANES(log10, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 
@@ -462,7 +487,7 @@ static ALWAYS_INLINE __m512d arctan_lanes_f64(__m512d x)
     const __m512d near = _mm512_max_pd(all_f64(0x1p-4), _mm512_min_pd(all_f64(12), size));
     const __m512i index = _mm512_srli_epi64(bits_of_f64s(near), 51);
     const __m512d c = entries(lanes_tangents, index);
-    const __m512d t = (size - c) / fma_with(c, size, 1), z = t * t;
+    const __m512d t = quotient_of_lanes(size - c, fma_with(c, size, 1)), z = t * t;
     __m512d p = fma_with(z, all_f64(0x1.be54b30e58731p-4), -0x1.248911a2f8098p-3);
     p = fma_with(z, p, 0x1.999991f548d5bp-3);
     p = fma_with(z, p, -0x1.5555555459181p-2);
@@ -483,7 +508,7 @@ static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
     const __m512d size = _mm512_abs_pd(x), rest = all_f64(1) - size;
     const __mmask8 is_above = _mm512_cmp_pd_mask(size, all_f64(0.5), _CMP_GT_OQ);
     const __m512d z = _mm512_mask_mul_pd(size * size, is_above, rest, all_f64(0.5));
-    const __m512d s = _mm512_mask_sqrt_pd(size, is_above, rest + rest);
+    const __m512d s = _mm512_mask_mov_pd(size, is_above, root_of_lanes(rest + rest));
     __m512d p = fma_with(z, all_f64(0x1.0d7de72801388p-5), 0x1.053ef29ad67d8p-9);
     p = fma_with(z, p, 0x1.522e8753abf1dp-6);
     p = fma_with(z, p, 0x1.6643f9f6358d3p-6);
@@ -534,7 +559,9 @@ static ALWAYS_INLINE __m512d arctan2_lanes_f64(__m512d y, __m512d x)
     const __m512d larger = _mm512_max_pd(size_x, size_y), smaller = _mm512_min_pd(size_x, size_y);
     const __m512d m = FMA_F64(smaller, _mm512_rcp14_pd(larger), all_f64(EIGHTHS_MAGIC));
     const __m512d c = m - all_f64(EIGHTHS_MAGIC);
-    const __m512d t = _mm512_fnmadd_pd(c, larger, smaller) / FMA_F64(c, smaller, larger), z = t * t;
+    const __m512d t =
+        quotient_of_lanes(_mm512_fnmadd_pd(c, larger, smaller), FMA_F64(c, smaller, larger));
+    const __m512d z = t * t;
     __m512d p = fma_with(z, all_f64(-0x1.22dd76b5ffaa9p-3), 0x1.99989bd2ae8fcp-3);
     p = fma_with(z, p, -0x1.555555405d364p-2);
     const __m512d angle = entries(lanes_eighths, bits_of_f64s(m)) + FMA_F64(t * z, p, t);
@@ -588,10 +615,11 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
         } \
         return is_any_rare; \
     }
-#define MYLIB_LANES(X) \
-    X(exp) \
-    X(exp2) \
-    X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh) X(arcsin) X(arccos) X(arctan)
+/* clang-format off */
+#define MYLIB_LANES(X)                                                                             \
+    X(exp) X(exp2) X(expm1) X(log) X(log2) X(log10) X(log1p) X(sinh) X(cosh) X(tanh)               \
+    X(arcsin) X(arccos) X(arctan) X(arccosh)
+/* clang-format on */
 /* Of two arguments: X(op, loop for any elements). */
 #define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)
 
