@@ -45,7 +45,13 @@ def compile_ceilings() -> ctypes.CDLL:
             raise CeilingError(f"no C compiler: {error}") from None
         except subprocess.CalledProcessError as error:
             raise CeilingError(f"the C compiler failed: {error.stderr.strip()[:300]}") from None
+        # OpenMP reads this when it is loaded.  By default its threads spin after a call, on the
+        # processors that the next contender needs.
+        is_set = "OMP_WAIT_POLICY" in os.environ
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
         loaded = ctypes.CDLL(str(library))
+        if not is_set:
+            del os.environ["OMP_WAIT_POLICY"]
     pointer = ctypes.c_void_p
     loaded.ceiling_add.argtypes = [ctypes.c_int64, pointer, pointer, pointer, ctypes.c_int]
     loaded.ceiling_add.restype = None
