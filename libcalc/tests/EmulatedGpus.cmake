@@ -27,4 +27,7 @@ if(MYLIB_EMULATED_KERNELS AND MYLIB_CUDA_FUSED)
   # These have much code that runs little: optimizing it would take longer than running it.
   set_source_files_properties(tests/reductions_on_cpu.cpp tests/strided_on_cpu.cpp PROPERTIES
     COMPILE_OPTIONS "${options};-O0")
+  # The functions themselves are those of the CPU, where sanitizers see them.
+  set_source_files_properties(tests/functions_on_cpu.cpp PROPERTIES
+    COMPILE_OPTIONS "${options};-fno-sanitize=undefined")
 endif()

@@ -64,7 +64,7 @@ def _run_c_tests(name: str, options: list[str], tests: list[str], **variables: s
 def test_programs_on_emulated_gpus(way: str) -> None:
     """Sanitizers watch how programs are split and launched, and the kernels.
 
-    A fifth of the random programs, others in each run: these builds are slow.
+    A fifth of the random programs, or a fifteenth, others in each run: these builds are slow.
     """
     fused = "OFF" if way == "statements" else "ON"
     options = [
@@ -77,7 +77,7 @@ def test_programs_on_emulated_gpus(way: str) -> None:
     if way == "kernels":
         options.append(f"-DMYLIB_EMULATED_KERNELS={_cuda_headers()}")
         tests.append("gpu_bits")
-    _run_c_tests(way, options, tests, MYLIB_TEST_SHORT="1")
+    _run_c_tests(way, options, tests, MYLIB_TEST_SHORT="1" if IS_WHOLE else "2")
     if way == "kernels":  # any strides: threads that wait for each other are slow here
         folder = ROOT / "build" / f"emulated-{way}"
         run("cmake", "--build", folder, *JOBS, "--target", "test_gpu_strides")
