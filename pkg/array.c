@@ -476,8 +476,8 @@ static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize
 {
     core_state *state = PyModule_GetState(module);
     PyObject *result = NULL;
-    if (count != 6)
-        return PyErr_Format(PyExc_TypeError, "fill() takes six arguments");
+    if (check_count("fill", count, 6) < 0)
+        return NULL;
     if (PyUnicode_Check(args[5]) && PyUnicode_CompareWithASCIIString(args[5], "C") == 0 &&
         fill_new(state, args[1], args[2], args[3], args[4], &result) <= DONE)
         return result;

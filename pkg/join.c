@@ -218,8 +218,8 @@ static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize
 {
     core_state *state = PyModule_GetState(module);
     PyObject *result = NULL;
-    if (count != 5)
-        return PyErr_Format(PyExc_TypeError, "join() takes five arguments");
+    if (check_count("join", count, 5) < 0)
+        return NULL;
     PyObject *arrays = args[0];
     const int is_stack = args[2] == Py_True;
     if ((PyTuple_CheckExact(arrays) || PyList_CheckExact(arrays)) && PyLong_CheckExact(args[1]) &&

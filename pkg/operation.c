@@ -770,8 +770,8 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
 {
     core_state *state = PyModule_GetState(module);
     PyObject *quotient = NULL;
-    if (count != 2)
-        return PyErr_Format(PyExc_TypeError, "true_divide() takes 2 arguments, not %zd", count);
+    if (check_count("true_divide", count, 2) < 0)
+        return NULL;
     int is_cpu = default_is_cpu(state);
     if (is_cpu < 0)
         return NULL;

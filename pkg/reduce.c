@@ -368,8 +368,8 @@ static PyObject *dot_function(PyObject *module, PyObject *const *args, Py_ssize_
 {
     core_state *state = PyModule_GetState(module);
     PyObject *result = NULL;
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "dot() takes four arguments");
+    if (check_count("dot", count, 4) < 0)
+        return NULL;
     if (args[2] == Py_None && args[3] == Py_None && dot_new(state, args, &result) <= DONE)
         return result;
     return call_slow(state, "dot", "(OOOO)", args[0], args[1], args[2], args[3]);

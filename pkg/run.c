@@ -537,11 +537,9 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
 /* Takes the arguments of `name`(): `count` arrays. */
 static int take_all(call *c, PyObject *args, Py_ssize_t count, const char *name)
 {
-    if (PyTuple_GET_SIZE(args) == count)
-        return take_arrays(c, &PyTuple_GET_ITEM(args, 0), count);
-    PyErr_Format(PyExc_TypeError, "%s() takes %zd arrays, not %zd", name, count,
-                 PyTuple_GET_SIZE(args));
-    return -1;
+    if (check_count(name, PyTuple_GET_SIZE(args), count) < 0)
+        return -1;
+    return take_arrays(c, &PyTuple_GET_ITEM(args, 0), count);
 }
 
 /* Ends a call of take_arrays(): returns None, or raises. */
@@ -614,10 +612,8 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
     mylib_status status = MYLIB_OK;
     outcome done = DONE;
     PyObject *out = NULL;
-    if (count != MOST_INPUTS) {
-        PyErr_SetString(PyExc_TypeError, "where_arrays() takes a condition and two arrays");
+    if (check_count("where_arrays", count, MOST_INPUTS) < 0)
         return NULL;
-    }
     for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
         done = take_operand(&c, k, args[k]);
     if (done == DONE)
@@ -731,10 +727,8 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
     PyArray_Descr *descr;
     PyObject *result = NULL;
     mylib_type from, to;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "astype_new() takes two arguments");
+    if (check_count("astype_new", count, 2) < 0)
         return NULL;
-    }
     if (!PyArray_CheckExact(args[0]))
         Py_RETURN_NOTIMPLEMENTED;
     if (PyArray_DescrConverter(args[1], &descr) != NPY_SUCCEED)
