@@ -459,7 +459,7 @@ def _number_as(x: Any, dtype: Any) -> Any:
 def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
     """Tells whether elements of a type are written to `out` itself.
 
-    Otherwise it gets a converted copy of the results, if there is no error.
+    Otherwise they are computed in a temporary array, so that an error leaves `out` unchanged.
     """
     layout = out.__array_interface__["data"], out.shape, out.strides
     return out.dtype == dtype and not any(
