@@ -5,9 +5,7 @@ others come here: from the operations (`call`), from the operators of `Array` (`
 from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
 for element types, powers and overlap.
 
-Host arrays are prepared by NumPy's iterator (promotion, casting, byte order, alignment,
-broadcasting, overlap), and one call of `core.map` computes.  `core.map_arrays` does both for
-Arrays.
+`core.map` computes host arrays in native byte order, and `core.map_arrays` Arrays.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import core, ufuncs
-from ._convert import array_of_number, conversion, convert, warn_of_complex
+from ._convert import array_of_number, conversion, convert, in_native_order, warn_of_complex
 from ._docs import METHODS
 from ._interop import call_foreign
 from ._mode import in_default_mode
@@ -433,34 +431,17 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
     ]
     if "where" in keywords:
         return _map_where(operation, ordinal, arrays, dtypes, keywords)
-    target, result_dtype = out, dtypes[-1]
-    if out is not None:
-        shape = broadcast_shapes(*(x.shape for x in arrays))
+    shape = broadcast_shapes(*(x.shape for x in arrays))
+    if out is None:
+        result = empty_like_all(arrays, shape, dtypes[-1], keywords.get("order", "K"))
+    else:
         check_out(operation.__name__, out, shape, dtypes[-1], -1, casting)
-        if out.dtype.char in ELEMENTS:
-            result_dtype = out.dtype.newbyteorder("=")
-        if not _is_direct(out, result_dtype, arrays):
-            target = np.empty_like(out, result_dtype)
-    # NumPy's stub of nditer knows neither None nor flags per operand.
-    given: Any = [target, *arrays]
-    op_flags: Any = [
-        ["writeonly", "updateifcopy", "aligned", "nbo", "allocate", "no_broadcast"],
-        *([["readonly", "copy", "aligned", "nbo", "overlap_assume_elementwise"]] * len(arrays)),
-    ]
-    iterator = np.nditer(
-        given,
-        flags=["zerosize_ok", "copy_if_overlap"],
-        op_flags=op_flags,
-        op_dtypes=[result_dtype, *(x.dtype.newbyteorder("=") for x in arrays)],
-        order=keywords.get("order", "K"),
-        casting="equiv",
-    )
-    with iterator:
-        result, *given = iterator.operands
-        flags = _run(operation, ordinal, result, given, dtypes)
+        own = out.dtype.newbyteorder("=") if out.dtype.char in ELEMENTS else dtypes[-1]
+        result = out if _is_direct(out, own, arrays) else np.empty_like(out, own)
+    flags = _run(operation, ordinal, result, arrays, dtypes)
     if out is None:
         out = result if result.ndim else result[()]
-    elif target is not out:
+    elif result is not out:
         store(out, result)
     if flags:  # last: if it raises, `out` has the results, as in NumPy
         report_flags(operation.__name__, flags)
@@ -478,17 +459,13 @@ def _number_as(x: Any, dtype: Any) -> Any:
 def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
     """Tells whether elements of a type are written to `out` itself.
 
-    Otherwise NumPy's iterator would write its copy of `out` back after an error, too.
+    Otherwise they are computed in a temporary array, so that an error leaves `out` unchanged.
     """
     layout = out.__array_interface__["data"], out.shape, out.strides
-    return (
-        out.dtype == dtype
-        and out.flags.aligned
-        and not any(
-            np.may_share_memory(out, x)
-            and (x.__array_interface__["data"], x.shape, x.strides) != layout
-            for x in arrays
-        )
+    return out.dtype == dtype and not any(
+        np.may_share_memory(out, x)
+        and (x.__array_interface__["data"], x.shape, x.strides) != layout
+        for x in arrays
     )
 
 
@@ -509,11 +486,6 @@ def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
     return own.char == dtype.char or (own.kind in "biu" and np.can_cast(own, dtype))
 
 
-def _prepare(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns an operand as an aligned array of a type, in native byte order."""
-    return np.require(x, dtype.newbyteorder("="), "A")
-
-
 def _known(x: Any, dtype: np.dtype[Any]) -> Any:
     """Returns an operand that is computed in a type, as an array of a type of the library.
 
@@ -526,12 +498,12 @@ def _known(x: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: Any) -> int:
-    """Computes in the types `dtypes` on aligned arrays in native byte order; returns the flags.
+    """Computes in the types `dtypes` into `out`, in native byte order; returns the flags.
 
     The library converts the arrays, so that a flag is reported once, and names the operation.
     """
     flags, given = 0, []
-    for x, dtype in zip(arrays, dtypes, strict=False):
+    for x, dtype in zip(map(in_native_order, arrays), dtypes, strict=False):
         given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
         if x.dtype != dtype:
             flags |= conversion(x.dtype, dtype).map(-1, "K", given[-1], (x,))
@@ -573,17 +545,17 @@ def _map_where(
     result, flags = np.empty(out.shape, dtypes[-1]), 0
     if (
         may_refuse
-        or not all(map(_converts_quietly, (*arrays, result), (*dtypes[:-1], out.dtype)))
-        or core.map(operation.index, ordinal, result, *map(_prepare, arrays, dtypes))
+        or not _converts_quietly(result, out.dtype)
+        or _run(operation, ordinal, result, arrays, dtypes)
     ):
         own = out.dtype.newbyteorder("=") if out.dtype.char in ELEMENTS else dtypes[-1]
         result = np.empty(np.count_nonzero(mask), own)
-        parts = [_prepare(np.broadcast_to(x, out.shape)[mask], x.dtype) for x in arrays]
+        parts = [np.broadcast_to(x, out.shape)[mask] for x in arrays]
         flags = _run(operation, ordinal, result, parts, dtypes)
         out[mask] = result
     else:
         result = convert(result, out.dtype, copy=False)
-        if out.dtype.isnative and out.flags.aligned and out.size:
+        if out.dtype.isnative and out.size:
             core.select(out, mask, result, out)
         else:
             np.copyto(out, result, casting="unsafe", where=mask)

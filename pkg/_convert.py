@@ -40,6 +40,11 @@ def check_cast(name: str, source: np.dtype[Any], target: np.dtype[Any], casting:
         )
 
 
+def in_native_order(x: Any) -> Any:
+    """Returns a host array in native byte order, a copy if it is in the other one."""
+    return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
+
+
 def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
     """Returns ``x.astype(dtype, order, copy=copy)``, converted by the library."""
     if isinstance(x, core.ArrayBase):
@@ -49,7 +54,7 @@ def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
         return call_for_user(x.astype, target, order, copy=copy)
     warn_of_complex(x.dtype, target)
     result = np.empty_like(x, target.newbyteorder("="), order)
-    core.copy(result, x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("=")))
+    core.copy(result, in_native_order(x))
     return result if target.isnative else result.astype(target)
 
 
@@ -109,9 +114,7 @@ def array_to_move(obj: Any, dtype: Any = None) -> tuple[np.ndarray[Any, Any], np
     target = host.dtype if dtype is None else dtype
     if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
         host = np.asarray(host, target)  # NumPy's own error says more
-    if not host.dtype.isnative:
-        host = host.astype(host.dtype.newbyteorder("="))
-    target = target.newbyteorder("=")
+    host, target = in_native_order(host), target.newbyteorder("=")
     if host.dtype.itemsize > target.itemsize:
         host = convert(host, target)  # fewer bytes over the bus
     return host, target

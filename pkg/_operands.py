@@ -517,7 +517,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
             if result[d] == 1:
                 result[d] = shape[d]
             elif shape[d] not in (1, result[d]):
-                given = " ".join(str(tuple(shape)) for shape in shapes)
+                given = " ".join(str(tuple(shape)).replace(" ", "") for shape in shapes)
                 raise ValueError(f"operands could not be broadcast together with shapes {given}")
     return tuple(result)
 

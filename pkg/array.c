@@ -383,8 +383,7 @@ static PyObject *new_on(core_state *state, int ordinal, mylib_type type, int ndi
     return result;
 }
 
-PyDoc_STRVAR(empty_doc, "empty(shape, dtype, ordinal, is_fortran, /)\n--\n\n"
-                        "A new Array on cuda:`ordinal`, its elements uninitialised.");
+/* Returns a new Array on cuda:`ordinal`, its elements uninitialised. */
 static PyObject *empty_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -469,15 +468,16 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
     return result != NULL ? DONE : FAILED;
 }
 
-PyDoc_STRVAR(fill_doc, "fill(name, shape, value, dtype, device, order, /)\n--\n\n"
-                       "A new array filled with a number, for pkg.full() and its sisters; "
-                       "pkg._creation.fill_slowly() is the slow path.");
+/*
+ * Returns a new array filled with a number, for pkg.full() and its sisters;
+ * pkg._creation.fill_slowly() is the slow path.
+ */
 static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);
     PyObject *result = NULL;
-    if (count != 6)
-        return PyErr_Format(PyExc_TypeError, "fill() takes six arguments");
+    if (check_count("fill", count, 6) < 0)
+        return NULL;
     if (PyUnicode_Check(args[5]) && PyUnicode_CompareWithASCIIString(args[5], "C") == 0 &&
         fill_new(state, args[1], args[2], args[3], args[4], &result) <= DONE)
         return result;
@@ -498,12 +498,11 @@ static void sort_axes(int ndim, const int64_t *strides, int *axes)
     }
 }
 
-PyDoc_STRVAR(
-    empty_like_doc,
-    "empty_like(x, dtype, ordinal, order='K', shape=None, /)\n--\n\n"
-    "A new array, its elements uninitialised, on cuda:`ordinal` or for -1 in host memory.  "
-    "Its axes lie in memory as those of NumPy's arrays like x, an array on any device; on "
-    "a GPU the type is in native byte order.");
+/*
+ * Returns a new array, its elements uninitialised, on cuda:`ordinal` or for -1 in host memory.  Its
+ * axes lie in memory as those of NumPy's arrays like x, an array on any device; on a GPU the type
+ * is in native byte order.
+ */
 static PyObject *empty_like_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -551,8 +550,7 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
     return new_on(state, ordinal, type, ndim, shape, strides);
 }
 
-PyDoc_STRVAR(item_doc, "item(array, /)\n--\n\n"
-                       "The only element of an Array, once it is computed, as a Python number.");
+/* Returns the only element of an Array, once it is computed, as a Python number. */
 static PyObject *item_function(PyObject *module, PyObject *object)
 {
     core_state *state = PyModule_GetState(module);
@@ -598,9 +596,10 @@ static int has_attribute(PyObject *type, const char *name)
     return 0;
 }
 
-PyDoc_STRVAR(as_array_doc, "as_array(x, /)\n--\n\n"
-                           "An Array over foreign GPU memory, without a copy, that the current "
-                           "stream may use; anything else unchanged.");
+/*
+ * Returns an Array over foreign GPU memory, without a copy, that the current stream may use;
+ * anything else unchanged.
+ */
 static PyObject *as_array_function(PyObject *module, PyObject *x)
 {
     core_state *state = PyModule_GetState(module);
@@ -622,10 +621,10 @@ static PyObject *as_array_function(PyObject *module, PyObject *x)
 
 #define MOST_VIEW_ARGUMENTS 4
 
-PyDoc_STRVAR(view_doc, "view(array, function, /, *args, **kwargs)\n--\n\n"
-                       "The view of an Array that function(x, *args, **kwargs) is of a NumPy array "
-                       "x, for a function of NumPy that reads no element, and that is not written "
-                       "in Python if it may raise.");
+/*
+ * Returns the view of an Array that function(x, *args, **kwargs) is of a NumPy array x, for a
+ * function of NumPy that reads no element, and that is not written in Python if it may raise.
+ */
 static PyObject *view_function(PyObject *module, PyObject *const *args, Py_ssize_t count,
                                PyObject *kwnames)
 {
@@ -653,9 +652,7 @@ static PyObject *view_function(PyObject *module, PyObject *const *args, Py_ssize
     return result;
 }
 
-PyDoc_STRVAR(broadcast_to_doc,
-             "broadcast_to(array, shape, /)\n--\n\n"
-             "An Array repeated to a shape to which its own broadcasts, as a read-only view.");
+/* Returns an Array repeated to a shape to which its own broadcasts, as a read-only view. */
 static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -675,8 +672,7 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
                           shape, strides, 1);
 }
 
-PyDoc_STRVAR(shares_memory_doc, "shares_memory(a, b, /)\n--\n\n"
-                                "Tells whether the memory that two Arrays may touch meets.");
+/* Returns whether the memory that two Arrays may touch meets. */
 static PyObject *shares_memory_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -688,10 +684,7 @@ static PyObject *shares_memory_function(PyObject *module, PyObject *args)
     return PyBool_FromLong(a->count != 0 && b->count != 0 && may_share_memory(&a->a, &b->a));
 }
 
-PyDoc_STRVAR(overlaps_itself_doc,
-             "overlaps_itself(array, /)\n--\n\n"
-             "Tells whether elements of an Array, or of a NumPy array of a supported type, share "
-             "memory.");
+/* Returns whether elements of an Array, or of a NumPy array of a supported type, share memory. */
 static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
 {
     int64_t dims[DIMS_OF(1)];
@@ -707,11 +700,10 @@ static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
     return PyBool_FromLong(overlaps_itself(&described));
 }
 
-PyDoc_STRVAR(wrap_doc,
-             "wrap(pointer, ordinal, dtype, shape, strides, is_readonly, owner, stream, "
-             "/)\n--\n\n"
-             "An Array over foreign memory of cuda:`ordinal`, ready on `stream` (a Stream "
-             "or None); `owner` is kept while it is used.  strides may be None.");
+/*
+ * Returns an Array over foreign memory of cuda:`ordinal`, ready on `stream` (a Stream or None);
+ * keeps `owner` while it is used.  strides may be None.
+ */
 static PyObject *wrap_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -748,8 +740,7 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-PyDoc_STRVAR(set_array_type_doc, "set_array_type(array_type, /)\n--\n\n"
-                                 "Sets the class of new arrays, pkg.Array.");
+/* Sets the class of new arrays, pkg.Array. */
 static PyObject *set_array_type(PyObject *module, PyObject *type)
 {
     core_state *state = PyModule_GetState(module);
@@ -763,16 +754,16 @@ static PyObject *set_array_type(PyObject *module, PyObject *type)
 }
 
 PyMethodDef array_functions[] = {
-    {"empty", empty_function, METH_VARARGS, empty_doc},
-    {"fill", FASTCALL(fill_function), METH_FASTCALL, fill_doc},
-    {"empty_like", empty_like_function, METH_VARARGS, empty_like_doc},
-    {"item", item_function, METH_O, item_doc},
-    {"as_array", as_array_function, METH_O, as_array_doc},
-    {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, view_doc},
-    {"broadcast_to", broadcast_to_function, METH_VARARGS, broadcast_to_doc},
-    {"shares_memory", shares_memory_function, METH_VARARGS, shares_memory_doc},
-    {"overlaps_itself", overlaps_itself_function, METH_O, overlaps_itself_doc},
-    {"wrap", wrap_function, METH_VARARGS, wrap_doc},
-    {"set_array_type", set_array_type, METH_O, set_array_type_doc},
+    {"empty", empty_function, METH_VARARGS, NULL},
+    {"fill", FASTCALL(fill_function), METH_FASTCALL, NULL},
+    {"empty_like", empty_like_function, METH_VARARGS, NULL},
+    {"item", item_function, METH_O, NULL},
+    {"as_array", as_array_function, METH_O, NULL},
+    {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"broadcast_to", broadcast_to_function, METH_VARARGS, NULL},
+    {"shares_memory", shares_memory_function, METH_VARARGS, NULL},
+    {"overlaps_itself", overlaps_itself_function, METH_O, NULL},
+    {"wrap", wrap_function, METH_VARARGS, NULL},
+    {"set_array_type", set_array_type, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

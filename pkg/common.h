@@ -133,6 +133,15 @@ static inline int check_status(core_state *state, mylib_status status)
  */
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...);
 
+/* Raises TypeError unless `name`() was given the number of arguments that it takes. */
+static inline int check_count(const char *name, Py_ssize_t given, Py_ssize_t wanted)
+{
+    if (given == wanted)
+        return 0;
+    PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, not %zd", name, wanted, given);
+    return -1;
+}
+
 /* Returns None if a status is good, else raises. */
 static inline PyObject *none_or_raise(core_state *state, mylib_status status)
 {

@@ -1,8 +1,8 @@
 /*
  * core.c - the module pkg.core: the binding of libmylib to Python and NumPy.
  *
- * This file only defines the module.  The other files are, from bottom to top (each may use those
- * before it):
+ * This file only defines the module.  core.pyi lists the arguments of all functions.  The other
+ * files are, from bottom to top (each may use those before it):
  *
  *   common.c      errors, element types, devices
  *   library.c     the library's devices, limits and configuration

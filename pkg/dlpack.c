@@ -87,9 +87,7 @@ static void delete_exported(exported *e)
 static void delete_plain(DLManagedTensor *self) { delete_exported(self->manager_ctx); }
 static void delete_versioned(DLManagedTensorVersioned *self) { delete_exported(self->manager_ctx); }
 
-PyDoc_STRVAR(to_dlpack_doc,
-             "to_dlpack(array, is_versioned, is_copied=False, /)\n--\n\n"
-             "A capsule that shares the Array's memory: \"dltensor_versioned\" or \"dltensor\".");
+/* Returns a capsule that shares the Array's memory: "dltensor_versioned" or "dltensor". */
 static PyObject *to_dlpack(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -220,12 +218,12 @@ static int check_gpu(const DLTensor *t)
     return -1;
 }
 
-PyDoc_STRVAR(
-    from_dlpack_doc,
-    "from_dlpack(capsule, stream, owner_is_on_stream, /)\n--\n\n"
-    "An Array over the GPU memory of a DLPack capsule, which is consumed, ready on `stream` (a "
-    "Stream, or None).  When nobody uses the memory any more it goes back to its owner; whether "
-    "what the owner does on `stream` then waits for our work, or we do.");
+/*
+ * Returns an Array over the GPU memory of a DLPack capsule, which is consumed, ready on `stream` (a
+ * Stream, or None).  When nobody uses the memory any more it goes back to its owner; if
+ * `owner_is_on_stream`, what the owner does on `stream` then waits for our work, else we wait for
+ * it.
+ */
 static PyObject *from_dlpack(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -287,7 +285,7 @@ static PyObject *from_dlpack(PyObject *module, PyObject *args)
 }
 
 PyMethodDef dlpack_functions[] = {
-    {"to_dlpack", to_dlpack, METH_VARARGS, to_dlpack_doc},
-    {"from_dlpack", from_dlpack, METH_VARARGS, from_dlpack_doc},
+    {"to_dlpack", to_dlpack, METH_VARARGS, NULL},
+    {"from_dlpack", from_dlpack, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

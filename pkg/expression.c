@@ -252,14 +252,13 @@ static int take_inputs(call *c, const program_object *p, int ordinal, PyObject *
     return take_values(c, p);
 }
 
-PyDoc_STRVAR(program_call_doc,
-             "call($self, ordinal, order, out, inputs, /)\n--\n\n"
-             "The program of a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are "
-             "computed on cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  Into "
-             "`out`, or when that is None a new array of order \"C\", \"F\" or \"K\" (a NumPy "
-             "scalar without dimensions).  np.errstate hears of the flags.  NotImplemented for "
-             "shapes that do not broadcast, and for an `out` of another type, shape or place, or "
-             "on a GPU one that overlaps itself.");
+/*
+ * Computes a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are computed on
+ * cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  The result goes into `out`, or
+ * when that is None into a new array of order "C", "F" or "K" (a NumPy scalar without dimensions).
+ * np.errstate hears of the flags.  Returns NotImplemented for shapes that do not broadcast, and for
+ * an `out` of another type, shape or place, or on a GPU one that overlaps itself.
+ */
 static PyObject *call_program(PyObject *object, PyObject *args, int *flags_ret)
 {
     const program_object *p = (program_object *)object;
@@ -282,8 +281,7 @@ static PyObject *program_call_method(PyObject *object, PyObject *args)
     return call_program(object, args, NULL);
 }
 
-PyDoc_STRVAR(program_map_doc, "map($self, ordinal, order, out, inputs, /)\n--\n\n"
-                              "Does what call() does, but returns the floating-point flags.");
+/* Does what call() does, but returns the floating-point flags. */
 static PyObject *program_map(PyObject *object, PyObject *args)
 {
     int flags = 0;
@@ -294,10 +292,7 @@ static PyObject *program_map(PyObject *object, PyObject *args)
     return PyLong_FromLong(flags);
 }
 
-PyDoc_STRVAR(
-    program_reduce_doc,
-    "reduce($self, reduction, dtype, ordinal, axes, keepdims, inputs, /)\n--\n\n"
-    "Reduces the program's values as core.reduce() reduces an array; inputs as for call().");
+/* Reduces the program's values as core.reduce() reduces an array; inputs as for call(). */
 static PyObject *program_reduce(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
@@ -325,9 +320,9 @@ static PyGetSetDef program_getset[] = {
 };
 
 static PyMethodDef program_methods[] = {
-    {"call", program_call_method, METH_VARARGS, program_call_doc},
-    {"map", program_map, METH_VARARGS, program_map_doc},
-    {"reduce", program_reduce, METH_VARARGS, program_reduce_doc},
+    {"call", program_call_method, METH_VARARGS, NULL},
+    {"map", program_map, METH_VARARGS, NULL},
+    {"reduce", program_reduce, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -570,11 +565,11 @@ static void add_plan(expression_object *self, const plan *new, PyObject *names)
     Py_XDECREF(old);
 }
 
-PyDoc_STRVAR(remember_doc,
-             "_remember($self, names, inputs, sources, program, reduction, dtype, /)\n--\n\n"
-             "Calls on inputs, of these names, of the same types as these are `program` of the "
-             "inputs with the numbers `sources`; all its values reduced to one of `dtype`, if "
-             "`reduction` is a number as for Program.reduce(), and not -1.");
+/*
+ * Lets `program` compute calls on inputs of these names and of the types of these, from the inputs
+ * with the numbers `sources`.  If `reduction` is a number as for reduce(), and not -1, all values
+ * are reduced to one of `dtype`.
+ */
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
     expression_object *self = (expression_object *)object;
@@ -643,7 +638,7 @@ static PyMemberDef expression_members[] = {
 };
 
 static PyMethodDef expression_methods[] = {
-    {"_remember", expression_remember, METH_VARARGS, remember_doc},
+    {"_remember", expression_remember, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

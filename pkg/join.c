@@ -193,9 +193,10 @@ static outcome join_plain(PyObject *arrays, long axis, int is_stack, PyObject **
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(join_arrays_doc, "join_arrays(arrays, axis, is_stack, dtype, /)\n--\n\n"
-                              "A new Array: a tuple of Arrays of one GPU, one after the other "
-                              "along an axis, which stack() adds, converted to a type.");
+/*
+ * Returns a new Array: a tuple of Arrays of one GPU, one after the other along an axis, which
+ * stack() adds, converted to a type.
+ */
 static PyObject *join_arrays_function(PyObject *module, PyObject *args)
 {
     PyObject *arrays, *dtype, *result = NULL;
@@ -210,15 +211,15 @@ static PyObject *join_arrays_function(PyObject *module, PyObject *args)
     return result;
 }
 
-PyDoc_STRVAR(join_doc, "join(arrays, axis, is_stack, dtype, casting, /)\n--\n\n"
-                       "pkg.concatenate() and pkg.stack(); pkg._manipulation.join_slowly() is "
-                       "their slow path.");
+/*
+ * Computes pkg.concatenate() and pkg.stack(); pkg._manipulation.join_slowly() is their slow path.
+ */
 static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);
     PyObject *result = NULL;
-    if (count != 5)
-        return PyErr_Format(PyExc_TypeError, "join() takes five arguments");
+    if (check_count("join", count, 5) < 0)
+        return NULL;
     PyObject *arrays = args[0];
     const int is_stack = args[2] == Py_True;
     if ((PyTuple_CheckExact(arrays) || PyList_CheckExact(arrays)) && PyLong_CheckExact(args[1]) &&
@@ -245,7 +246,7 @@ static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize
 }
 
 PyMethodDef join_functions[] = {
-    {"join_arrays", join_arrays_function, METH_VARARGS, join_arrays_doc},
-    {"join", FASTCALL(join_function), METH_FASTCALL, join_doc},
+    {"join_arrays", join_arrays_function, METH_VARARGS, NULL},
+    {"join", FASTCALL(join_function), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -5,10 +5,9 @@
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(
-    parse_device_doc,
-    "parse_device(device, /)\n--\n\n"
-    "The CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.");
+/*
+ * Returns the CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.
+ */
 static PyObject *parse_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device;
@@ -25,10 +24,10 @@ static int take_ordinal(PyObject *object, int *ordinal_ret)
     return ordinal == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-PyDoc_STRVAR(set_process_device_doc,
-             "set_process_device(ordinal, /)\n--\n\n"
-             "Sets the device of calls that name none, outside all blocks of `default_device`.\n"
-             "-1 is the CPU; None is what the environment says.");
+/*
+ * Sets the device of calls that name none, outside all blocks of `default_device`: -1 is the CPU;
+ * None is what the environment says.
+ */
 static PyObject *set_process_device_function(PyObject *module, PyObject *object)
 {
     core_state *state = PyModule_GetState(module);
@@ -39,8 +38,7 @@ static PyObject *set_process_device_function(PyObject *module, PyObject *object)
     Py_RETURN_NONE;
 }
 
-PyDoc_STRVAR(device_count_doc,
-             "device_count()\n--\n\n(number of CUDA GPUs, why there is none or None).");
+/* Returns (number of CUDA GPUs, why there is none or None). */
 static PyObject *device_count_function(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     int count;
@@ -50,7 +48,7 @@ static PyObject *device_count_function(PyObject *Py_UNUSED(module), PyObject *Py
                               : Py_BuildValue("(is)", 0, mylib_last_message());
 }
 
-PyDoc_STRVAR(device_info_doc, "device_info(ordinal, /)\n--\n\nDescribes a CUDA GPU, as a dict.");
+/* Describes a CUDA GPU, as a dict. */
 static PyObject *device_info_function(PyObject *module, PyObject *object)
 {
     mylib_device_info info;
@@ -69,8 +67,7 @@ static PyObject *device_info_function(PyObject *module, PyObject *object)
                          (unsigned long long)info.free_nbytes);
 }
 
-PyDoc_STRVAR(check_device_doc, "check_device(ordinal, /)\n--\n\nRaises CudaError if cuda:`ordinal` "
-                               "cannot be used; for ALL_GPUS if none can.");
+/* Raises CudaError if cuda:`ordinal` cannot be used; for ALL_GPUS if none can. */
 static PyObject *check_device_function(PyObject *module, PyObject *object)
 {
     mylib_status status;
@@ -81,9 +78,7 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(pointer_device_doc,
-             "pointer_device(pointer, /)\n--\n\n"
-             "The ordinal of the GPU that the memory is on; -1 for host memory.");
+/* Returns the ordinal of the GPU that the memory is on; -1 for host memory. */
 static PyObject *pointer_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device;
@@ -97,9 +92,7 @@ static PyObject *pointer_device_function(PyObject *module, PyObject *object)
     return PyLong_FromLong(ordinal_of_device(device));
 }
 
-PyDoc_STRVAR(memory_info_doc,
-             "memory_info(ordinal, /)\n--\n\n"
-             "(used, held, limit or None, free, total) of cuda:`ordinal`, in bytes.");
+/* Returns (used, held, limit or None, free, total) of cuda:`ordinal`, in bytes. */
 static PyObject *memory_info_function(PyObject *module, PyObject *object)
 {
     mylib_memory_info info;
@@ -118,9 +111,7 @@ static PyObject *memory_info_function(PyObject *module, PyObject *object)
         limit, (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
 }
 
-PyDoc_STRVAR(set_memory_limit_doc,
-             "set_memory_limit(ordinal, nbytes, /)\n--\n\n"
-             "The most that may be allocated on cuda:`ordinal`; None for no limit.");
+/* Limits what may be allocated on cuda:`ordinal`; None is no limit. */
 static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
 {
     int ordinal;
@@ -140,8 +131,7 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
 
 /* ---- Configuration and limits ---------------------------------------------------------------- */
 
-PyDoc_STRVAR(config_doc,
-             "config()\n--\n\nHow libmylib was built and what it chose here, as a dict.");
+/* Returns how libmylib was built and what it chose here, as a dict. */
 static PyObject *config_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     mylib_config c;
@@ -154,10 +144,7 @@ static PyObject *config_function(PyObject *module, PyObject *Py_UNUSED(unused))
                          c.cuda_searched, "cpu_level", c.cpu_level, "threads", c.threads);
 }
 
-PyDoc_STRVAR(
-    set_cpu_level_doc,
-    "set_cpu_level(level, /)\n--\n\n"
-    "Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests.");
+/* Restricts the CPU kernels to an x86-64 level, by name; None for the best.  For tests. */
 static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
 {
     const char *name = NULL;
@@ -167,9 +154,7 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(get_num_threads_doc,
-             "get_num_threads()\n--\n\n"
-             "Returns how many threads a large operation on the CPU uses at most.");
+/* Returns how many threads a large operation on the CPU uses at most. */
 static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     int threads = 0;
@@ -178,10 +163,10 @@ static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(
                               : raise_status(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(set_num_threads_doc,
-             "set_num_threads(threads, /)\n--\n\n"
-             "Sets how many threads a large operation on the CPU uses at most; 0 is the default.\n"
-             "Returns the number before.");
+/*
+ * Sets how many threads a large operation on the CPU uses at most; 0 is the default.  Returns the
+ * number before.
+ */
 static PyObject *set_num_threads_function(PyObject *module, PyObject *threads)
 {
     int overflow;
@@ -199,9 +184,7 @@ static PyObject *set_num_threads_function(PyObject *module, PyObject *threads)
     return raise_status(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(
-    free_cached_doc,
-    "free_cached()\n--\n\nGives back the staging buffers that the library keeps for speed.");
+/* Gives back the staging buffers that the library keeps for speed. */
 static PyObject *free_cached_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     mylib_status status;
@@ -209,11 +192,10 @@ static PyObject *free_cached_function(PyObject *module, PyObject *Py_UNUSED(unus
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-PyDoc_STRVAR(
-    call_in_mode_doc,
-    "call_in_mode(function, /, *args, **kwargs)\n--\n\n"
-    "Returns function(*args, **kwargs), called in the default floating-point mode; restores the "
-    "caller's mode also after an exception.");
+/*
+ * Returns function(*args, **kwargs), called in the default floating-point mode; restores the
+ * caller's mode also after an exception.
+ */
 static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *const *args,
                                        Py_ssize_t count, PyObject *kwnames)
 {
@@ -225,7 +207,7 @@ static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *co
     return result;
 }
 
-PyDoc_STRVAR(fib_doc, "fib(n, /)\n--\n\nThe Fibonacci number F(n) for 0 <= n <= 93.");
+/* Returns the Fibonacci number F(n) for 0 <= n <= 93. */
 static PyObject *fib_function(PyObject *module, PyObject *n)
 {
     uint64_t result;
@@ -238,21 +220,20 @@ static PyObject *fib_function(PyObject *module, PyObject *n)
 }
 
 PyMethodDef library_functions[] = {
-    {"parse_device", parse_device_function, METH_O, parse_device_doc},
-    {"set_process_device", set_process_device_function, METH_O, set_process_device_doc},
-    {"device_count", device_count_function, METH_NOARGS, device_count_doc},
-    {"device_info", device_info_function, METH_O, device_info_doc},
-    {"check_device", check_device_function, METH_O, check_device_doc},
-    {"pointer_device", pointer_device_function, METH_O, pointer_device_doc},
-    {"memory_info", memory_info_function, METH_O, memory_info_doc},
-    {"set_memory_limit", set_memory_limit_function, METH_VARARGS, set_memory_limit_doc},
-    {"config", config_function, METH_NOARGS, config_doc},
-    {"set_cpu_level", set_cpu_level_function, METH_O, set_cpu_level_doc},
-    {"get_num_threads", get_num_threads_function, METH_NOARGS, get_num_threads_doc},
-    {"set_num_threads", set_num_threads_function, METH_O, set_num_threads_doc},
-    {"free_cached", free_cached_function, METH_NOARGS, free_cached_doc},
-    {"call_in_mode", FASTCALL(call_in_mode_function), METH_FASTCALL | METH_KEYWORDS,
-     call_in_mode_doc},
-    {"fib", fib_function, METH_O, fib_doc},
+    {"parse_device", parse_device_function, METH_O, NULL},
+    {"set_process_device", set_process_device_function, METH_O, NULL},
+    {"device_count", device_count_function, METH_NOARGS, NULL},
+    {"device_info", device_info_function, METH_O, NULL},
+    {"check_device", check_device_function, METH_O, NULL},
+    {"pointer_device", pointer_device_function, METH_O, NULL},
+    {"memory_info", memory_info_function, METH_O, NULL},
+    {"set_memory_limit", set_memory_limit_function, METH_VARARGS, NULL},
+    {"config", config_function, METH_NOARGS, NULL},
+    {"set_cpu_level", set_cpu_level_function, METH_O, NULL},
+    {"get_num_threads", get_num_threads_function, METH_NOARGS, NULL},
+    {"set_num_threads", set_num_threads_function, METH_O, NULL},
+    {"free_cached", free_cached_function, METH_NOARGS, NULL},
+    {"call_in_mode", FASTCALL(call_in_mode_function), METH_FASTCALL | METH_KEYWORDS, NULL},
+    {"fib", fib_function, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };

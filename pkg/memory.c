@@ -76,6 +76,7 @@ static void stream_dealloc(PyObject *object)
     Py_DECREF(type);
 }
 
+/* Waits until the stream has done all its work; CudaError if some of it failed. */
 static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
 {
     stream_object *stream = (stream_object *)object;
@@ -85,6 +86,7 @@ static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
     return none_or_raise(core_state_of(Py_TYPE(object)), status);
 }
 
+/* Makes later work of this stream wait for the work that `other` has been given so far. */
 static PyObject *stream_wait(PyObject *object, PyObject *argument)
 {
     stream_object *stream = (stream_object *)object, *other = (stream_object *)argument;
@@ -119,12 +121,8 @@ static PyGetSetDef stream_getset[] = {
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyMethodDef stream_methods[] = {
-    {"synchronize", stream_synchronize, METH_NOARGS,
-     "synchronize($self, /)\n--\n\n"
-     "Waits until the stream has done all its work; CudaError if some of it failed."},
-    {"wait", stream_wait, METH_O,
-     "wait($self, other, /)\n--\n\n"
-     "Lets later work of this stream wait for the work that `other` has been given so far."},
+    {"synchronize", stream_synchronize, METH_NOARGS, NULL},
+    {"wait", stream_wait, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot stream_slots[] = {
@@ -302,9 +300,10 @@ PyType_Spec memory_spec = {
                              {0, NULL}},
 };
 
-PyDoc_STRVAR(streams_of_doc, "streams_of(array, /)\n--\n\n"
-                             "The streams (None: the default one) that have been given work on the "
-                             "Array's memory, its own first.");
+/*
+ * Returns the streams (None: the default one) that have been given work on the Array's memory, its
+ * own first.
+ */
 static PyObject *streams_of(PyObject *module, PyObject *object)
 {
     if (!is_array(PyModule_GetState(module), object))
@@ -324,9 +323,10 @@ static PyObject *streams_of(PyObject *module, PyObject *object)
     return tuple;
 }
 
-PyDoc_STRVAR(note_use_doc, "note_use(array, stream, /)\n--\n\n"
-                           "Notes that `stream` (a Stream, or None) has been given work on the "
-                           "Array's memory: whoever frees it, waits for that.");
+/*
+ * Notes that `stream` (a Stream, or None) has been given work on the Array's memory: whoever frees
+ * it, waits for that.
+ */
 static PyObject *note_use_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -433,7 +433,7 @@ PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, my
 }
 
 PyMethodDef memory_functions[] = {
-    {"streams_of", streams_of, METH_O, streams_of_doc},
-    {"note_use", note_use_function, METH_VARARGS, note_use_doc},
+    {"streams_of", streams_of, METH_O, NULL},
+    {"note_use", note_use_function, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -684,6 +684,10 @@ static int operation_setattro(PyObject *object, PyObject *name, PyObject *Py_UNU
     return -1;
 }
 
+/*
+ * Sets what help() and inspect.signature() show, and reduce and the other methods.  The package
+ * calls it when it is imported.
+ */
 static PyObject *operation_describe(PyObject *object, PyObject *args)
 {
     operation *self = (operation *)object;
@@ -730,9 +734,7 @@ static PyGetSetDef operation_getset[] = {
 
 static PyMethodDef operation_methods[] = {
     {"__reduce__", operation_reduce, METH_NOARGS, NULL},
-    {"describe", operation_describe, METH_VARARGS,
-     "describe($self, doc, signature, methods, /)\n--\n\nSets what help() and inspect.signature() "
-     "show, and reduce and the other methods; called when the package is imported."},
+    {"describe", operation_describe, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 
@@ -760,15 +762,16 @@ PyType_Spec operation_spec = {
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-PyDoc_STRVAR(true_divide_doc, "true_divide(a, b, /)\n--\n\n"
-                              "a / b of arrays, of integers too; NotImplemented for what takes "
-                              "NumPy's rules or conversions.");
+/*
+ * Returns a / b of arrays, of integers too; NotImplemented for what takes NumPy's rules or
+ * conversions.
+ */
 static PyObject *true_divide_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);
     PyObject *quotient = NULL;
-    if (count != 2)
-        return PyErr_Format(PyExc_TypeError, "true_divide() takes 2 arguments, not %zd", count);
+    if (check_count("true_divide", count, 2) < 0)
+        return NULL;
     int is_cpu = default_is_cpu(state);
     if (is_cpu < 0)
         return NULL;
@@ -778,7 +781,7 @@ static PyObject *true_divide_function(PyObject *module, PyObject *const *args, P
 }
 
 PyMethodDef operation_functions[] = {
-    {"true_divide", FASTCALL(true_divide_function), METH_FASTCALL, true_divide_doc},
+    {"true_divide", FASTCALL(true_divide_function), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -175,14 +175,12 @@ PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes
     return result;
 }
 
-PyDoc_STRVAR(
-    reduce_doc,
-    "reduce(reduction, dtype, ordinal, axes, keepdims, /, *inputs)\n--\n\n"
-    "Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`, "
-    "along a tuple of axes, which are not negative.  All are Arrays, or NumPy arrays in native "
-    "byte "
-    "order, which are computed on cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears "
-    "of the flags.  A new Array, NumPy array or NumPy scalar of `dtype`.");
+/*
+ * Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`,
+ * along a tuple of axes, which are not negative.  All are Arrays, or NumPy arrays in native byte
+ * order, which are computed on cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears of
+ * the flags.  Returns a new Array, NumPy array or NumPy scalar of `dtype`.
+ */
 static PyObject *reduce_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), 2, (int)PyTuple_GET_SIZE(args) - 5);
@@ -313,10 +311,10 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
     return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }
 
-PyDoc_STRVAR(reduce_any_doc,
-             "reduce_any(reduction, array, axis, keepdims, dtype, out, device, /)\n--\n\n"
-             "A reduction, or ANY, ALL, COUNT_NONZERO or MEAN, of an array of any kind; "
-             "pkg._reductions.reduce_slowly() is its slow path.");
+/*
+ * Computes a reduction, or ANY, ALL, COUNT_NONZERO or MEAN, of an array of any kind;
+ * pkg._reductions.reduce_slowly() is its slow path.
+ */
 static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);
@@ -365,22 +363,21 @@ static outcome dot_new(core_state *state, PyObject *const *args, PyObject **resu
     return reduce_to_new(&c, &r, UINT64_MAX, 0, result_ret);
 }
 
-PyDoc_STRVAR(dot_doc, "dot(a, b, out, device, /)\n--\n\n"
-                      "pkg.dot(); pkg._reductions.dot_slowly() is its slow path.");
+/* Computes pkg.dot(); pkg._reductions.dot_slowly() is its slow path. */
 static PyObject *dot_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);
     PyObject *result = NULL;
-    if (count != 4)
-        return PyErr_Format(PyExc_TypeError, "dot() takes four arguments");
+    if (check_count("dot", count, 4) < 0)
+        return NULL;
     if (args[2] == Py_None && args[3] == Py_None && dot_new(state, args, &result) <= DONE)
         return result;
     return call_slow(state, "dot", "(OOOO)", args[0], args[1], args[2], args[3]);
 }
 
 PyMethodDef reduce_functions[] = {
-    {"reduce", reduce_function, METH_VARARGS, reduce_doc},
-    {"reduce_any", FASTCALL(reduce_any_function), METH_FASTCALL, reduce_any_doc},
-    {"dot", FASTCALL(dot_function), METH_FASTCALL, dot_doc},
+    {"reduce", reduce_function, METH_VARARGS, NULL},
+    {"reduce_any", FASTCALL(reduce_any_function), METH_FASTCALL, NULL},
+    {"dot", FASTCALL(dot_function), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

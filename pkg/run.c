@@ -511,9 +511,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-PyDoc_STRVAR(map_arrays_doc,
-             "map_arrays(op, is_true_division, inputs, /)\n--\n\n"
-             "op(*inputs) for Arrays of one GPU and numbers; TypeError for anything else.");
+/* Returns op(*inputs) for Arrays of one GPU and numbers; TypeError for anything else. */
 static PyObject *map_arrays_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -539,11 +537,9 @@ static PyObject *map_arrays_function(PyObject *module, PyObject *args)
 /* Takes the arguments of `name`(): `count` arrays. */
 static int take_all(call *c, PyObject *args, Py_ssize_t count, const char *name)
 {
-    if (PyTuple_GET_SIZE(args) == count)
-        return take_arrays(c, &PyTuple_GET_ITEM(args, 0), count);
-    PyErr_Format(PyExc_TypeError, "%s() takes %zd arrays, not %zd", name, count,
-                 PyTuple_GET_SIZE(args));
-    return -1;
+    if (check_count(name, PyTuple_GET_SIZE(args), count) < 0)
+        return -1;
+    return take_arrays(c, &PyTuple_GET_ITEM(args, 0), count);
 }
 
 /* Ends a call of take_arrays(): returns None, or raises. */
@@ -554,8 +550,7 @@ static PyObject *finish(call *c, mylib_status status)
     return result;
 }
 
-PyDoc_STRVAR(copy_doc, "copy(dst, src, /)\n--\n\n"
-                       "dst[...] = src, converted; each an Array or a NumPy array.");
+/* dst[...] = src, converted; each is an Array or a NumPy array. */
 static PyObject *copy_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
@@ -566,9 +561,7 @@ static PyObject *copy_function(PyObject *module, PyObject *args)
     return finish(&c, status);
 }
 
-PyDoc_STRVAR(select_doc, "select(out, condition, a, b, /)\n--\n\n"
-                         "out[...] = where(condition, a, b); Arrays, and NumPy arrays without "
-                         "dimensions among the inputs.");
+/* out[...] = where(condition, a, b) for Arrays; inputs may be NumPy arrays without dimensions. */
 static PyObject *select_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
@@ -606,10 +599,10 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
     return DONE;
 }
 
-PyDoc_STRVAR(where_doc, "where_arrays(condition, x, y, /)\n--\n\n"
-                        "A new array of the elements of x where the condition is true, else of y: "
-                        "Arrays of one GPU or NumPy arrays, and numbers, x and y not both Python "
-                        "numbers.  NotImplemented for others.");
+/*
+ * Returns a new array of the elements of x where the condition is true, else of y: Arrays of one
+ * GPU or NumPy arrays, and numbers, x and y not both Python numbers.  NotImplemented for others.
+ */
 static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, MOST_INPUTS);
@@ -619,10 +612,8 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
     mylib_status status = MYLIB_OK;
     outcome done = DONE;
     PyObject *out = NULL;
-    if (count != MOST_INPUTS) {
-        PyErr_SetString(PyExc_TypeError, "where_arrays() takes a condition and two arrays");
+    if (check_count("where_arrays", count, MOST_INPUTS) < 0)
         return NULL;
-    }
     for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
         done = take_operand(&c, k, args[k]);
     if (done == DONE)
@@ -649,9 +640,7 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
     return answer(done, out);
 }
 
-PyDoc_STRVAR(arange_doc, "arange(out, start, step, /)\n--\n\n"
-                         "out[i] = start + i * step; start and step are NumPy arrays without "
-                         "dimensions, of out's type.");
+/* out[i] = start + i * step; start and step are NumPy arrays without dimensions, of out's type. */
 static PyObject *arange_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
@@ -670,10 +659,11 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
     return finish(&c, status);
 }
 
-PyDoc_STRVAR(map_doc, "map(op, ordinal, out, /, *inputs)\n--\n\n"
-                      "out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All "
-                      "are NumPy arrays in "
-                      "native byte order, of the operation's types, and broadcast to `out`.");
+/*
+ * out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All are NumPy arrays in
+ * native byte order, of the operation's types, and broadcast to `out`.  Returns the floating-point
+ * flags.
+ */
 static PyObject *map_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
@@ -728,20 +718,17 @@ static int convert_array(core_state *state, PyObject *result, PyObject *array)
     return flags != 0 ? report_flags(state, "cast", flags) : 0;
 }
 
-PyDoc_STRVAR(
-    astype_new_doc,
-    "astype_new(array, dtype, /)\n--\n\n"
-    "A plain NumPy array converted to another type; NotImplemented for other arrays and types, and "
-    "where the library's conversion is not NumPy's, or drops imaginary parts.");
+/*
+ * Returns a plain NumPy array converted to another type; NotImplemented for other arrays and types,
+ * and where the library's conversion is not NumPy's, or drops imaginary parts.
+ */
 static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     PyArray_Descr *descr;
     PyObject *result = NULL;
     mylib_type from, to;
-    if (count != 2) {
-        PyErr_SetString(PyExc_TypeError, "astype_new() takes two arguments");
+    if (check_count("astype_new", count, 2) < 0)
         return NULL;
-    }
     if (!PyArray_CheckExact(args[0]))
         Py_RETURN_NOTIMPLEMENTED;
     if (PyArray_DescrConverter(args[1], &descr) != NPY_SUCCEED)
@@ -770,12 +757,12 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
 }
 
 PyMethodDef run_functions[] = {
-    {"map_arrays", map_arrays_function, METH_VARARGS, map_arrays_doc},
-    {"map", map_function, METH_VARARGS, map_doc},
-    {"copy", copy_function, METH_VARARGS, copy_doc},
-    {"select", select_function, METH_VARARGS, select_doc},
-    {"where_arrays", FASTCALL(where_function), METH_FASTCALL, where_doc},
-    {"arange", arange_function, METH_VARARGS, arange_doc},
-    {"astype_new", FASTCALL(astype_new_function), METH_FASTCALL, astype_new_doc},
+    {"map_arrays", map_arrays_function, METH_VARARGS, NULL},
+    {"map", map_function, METH_VARARGS, NULL},
+    {"copy", copy_function, METH_VARARGS, NULL},
+    {"select", select_function, METH_VARARGS, NULL},
+    {"where_arrays", FASTCALL(where_function), METH_FASTCALL, NULL},
+    {"arange", arange_function, METH_VARARGS, NULL},
+    {"astype_new", FASTCALL(astype_new_function), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };

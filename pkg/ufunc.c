@@ -187,9 +187,10 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     return ufunc;
 }
 
-PyDoc_STRVAR(make_ufunc_doc, "make_ufunc(op, ordinal, name, /)\n--\n\n"
-                             "A NumPy ufunc that computes operation number `op` on cuda:`ordinal`, "
-                             "or on the CPU when it is -1.");
+/*
+ * Returns a NumPy ufunc that computes operation number `op` on cuda:`ordinal`, or on the CPU when
+ * it is -1.
+ */
 static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
     int op, ordinal;
@@ -231,8 +232,7 @@ int report_flags(core_state *state, const char *name, int flags)
     return none != NULL ? 0 : -1;
 }
 
-PyDoc_STRVAR(report_flags_doc, "report_flags(name, flags, /)\n--\n\n"
-                               "Lets NumPy report floating-point flags, as np.errstate says.");
+/* Lets NumPy report floating-point flags, as np.errstate says. */
 static PyObject *report_flags_function(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;
@@ -243,7 +243,7 @@ static PyObject *report_flags_function(PyObject *Py_UNUSED(module), PyObject *ar
 }
 
 PyMethodDef ufunc_functions[] = {
-    {"make_ufunc", make_ufunc, METH_VARARGS, make_ufunc_doc},
-    {"report_flags", report_flags_function, METH_VARARGS, report_flags_doc},
+    {"make_ufunc", make_ufunc, METH_VARARGS, NULL},
+    {"report_flags", report_flags_function, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -19,6 +19,7 @@ import numpy as np
 from .. import _reductions, core
 from .._array import Array
 from .._call import empty_like_all, is_by_products
+from .._convert import in_native_order
 from .._mode import in_default_mode
 from .._operands import (
     WEAK,
@@ -413,10 +414,7 @@ class _Call:
         name, axis, keepdims = self.graph.reduction
         lowered, program = self.lower(np.dtype(np.bool_) if name in TRUTHS else None)
         inputs = tuple(
-            x.astype(x.dtype.newbyteorder("="))
-            if isinstance(x, np.ndarray) and not x.dtype.isnative
-            else x
-            for x in self.sources(lowered)
+            in_native_order(x) if isinstance(x, np.ndarray) else x for x in self.sources(lowered)
         )
         ordinal = self.ordinal if _gpu_of(self.values) >= 0 else -1
         values = _reductions.Values(program, inputs, self.shape, ordinal)
