@@ -290,7 +290,7 @@ PART_LOOPS(c128, f64)
 #define DEFINE_UNARY(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, MODULUS)(op, s)
 #define DEFINE_COMPARE(op, s) BY_CLASS(s, COMPARE, HALF_COMPARE, COMPARE, COMPARE_PARTS)(op, s)
-#define DEFINE_REVERSED(op, s)
+#define DEFINE_REVERSED(op, s) static mylib_kernel *const op##_kernel_##s = NULL;
 #define DEFINE_LOGIC(op, s) DEFINE_COMPARE(op, s)
 #define DEFINE_TEST(op, s) BY_CLASS(s, TEST, HALF_TEST, TEST, TEST_PARTS)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
