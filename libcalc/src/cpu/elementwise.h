@@ -27,10 +27,7 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
            (op == MYLIB_OP_sqrt && type_class == COMPLEX);
 }
 
-/*
- * The last loop is for any strides.  It takes real numbers in pairs: a pointer's steps depend on
- * each other, and one step per element would take longer than a load and a store.
- */
+/* The last loop is for any strides. */
 #define BINARY_LOOPS(s) \
     static ALWAYS_INLINE void binary_loops_##s( \
         t_##s (*op)(t_##s, t_##s), int is_long, ptrdiff_t n, char *out, ptrdiff_t so, \

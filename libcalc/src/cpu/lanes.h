@@ -6,9 +6,6 @@
  * middle of two f32 to show which it rounds to, or if the argument is special.  Other values raise
  * no flag.  They were compared with op_f32(x) for all x, and for some 10^8 pairs of two arguments.
  *
- * One instruction picks eight doubles from a table of 16.  So polynomials have half as many terms,
- * and logarithms need no quotient.
- *
  * scripts/fits/lanes.py computes the constants and their errors.
  */
 #ifndef MYLIB_LANES_H
