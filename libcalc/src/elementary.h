@@ -41,52 +41,52 @@
 #include "elementary/trigonometric.h"
 
 /* clang-format off */
-#define MYLIB_HARD(X)                                                                              \
-    X(sin, f32) X(sin, f64)                                                                        \
-    X(cos, f32) X(cos, f64)                                                                        \
+#define MYLIB_HARD(X) \
+    X(sin, f32) X(sin, f64) \
+    X(cos, f32) X(cos, f64) \
     X(tan, f64)
 /* Hard on the CPU only: a GPU has a quick way. */
-#define MYLIB_HARD_ON_CPU(X)                                                                       \
+#define MYLIB_HARD_ON_CPU(X) \
     X(tan, f32)
 /* Functions of two arguments. */
-#define MYLIB_HARD_BINARY(X)                                                                       \
+#define MYLIB_HARD_BINARY(X) \
     X(arctan2, f64)
-#define MYLIB_HARD_BINARY_ON_CPU(X)                                                                \
-    X(logaddexp, f32) X(logaddexp, f64)                                                            \
+#define MYLIB_HARD_BINARY_ON_CPU(X) \
+    X(logaddexp, f32) X(logaddexp, f64) \
     X(arctan2, f32)
 /* f32: op_near(x) rounds to op_f32(x), unless is_near_middle(). */
-#define MYLIB_MENDED(X)                                                                            \
+#define MYLIB_MENDED(X) \
     X(arccos)
 /* f32, on the CPU: op_quick_f32(x) computes in pairs of f32. */
-#define MYLIB_QUICK(X)                                                                             \
+#define MYLIB_QUICK(X) \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
 /* The same in f64, which pays with AVX-512: X(op, quick function, loop for any elements). */
-#define MYLIB_QUICK_IN_F64(X)                                                                      \
+#define MYLIB_QUICK_IN_F64(X) \
     X(tan, tan_quick_f64, tan_hard_loop_f32)
-#define MYLIB_QUICK_BINARY(X)                                                                      \
-    X(logaddexp, logaddexp_quick_f32, logaddexp_hard_loop_f32)                                     \
-    X(arctan2, arctan2_quick_f64, arctan2_hard_loop_f32)                                           \
+#define MYLIB_QUICK_BINARY(X) \
+    X(logaddexp, logaddexp_quick_f32, logaddexp_hard_loop_f32) \
+    X(arctan2, arctan2_quick_f64, arctan2_hard_loop_f32) \
     X(power, power_quick_f64, power_steps_f32)
 /* f64, on the CPU: op_ordinary_f64(x). */
-#define MYLIB_ORDINARY(X)                                                                          \
+#define MYLIB_ORDINARY(X) \
     X(exp) X(exp2) X(log) X(log2) X(log10) X(log1p)
 /* f64, on a GPU: of one argument, and of two. */
-#define MYLIB_ORDINARY_ON_GPU(X)                                                                   \
+#define MYLIB_ORDINARY_ON_GPU(X) \
     X(log1p) X(arcsinh) X(arccosh) X(arctanh)
-#define MYLIB_ORDINARY_BINARY_ON_GPU(X)                                                            \
+#define MYLIB_ORDINARY_BINARY_ON_GPU(X) \
     X(logaddexp)
 /* f32, on a GPU: X(op, quick function); most compute in f64. */
-#define MYLIB_QUICK_ON_GPU(X)                                                                      \
-    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32)                        \
-    X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64)                  \
-    X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64)                      \
-    X(sinh, sinh_quick_f64) X(cosh, cosh_quick_f64)                                                \
+#define MYLIB_QUICK_ON_GPU(X) \
+    X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32) \
+    X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64) \
+    X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64) \
+    X(sinh, sinh_quick_f64) X(cosh, cosh_quick_f64) \
     X(arcsinh, arcsinh_quick_f64) X(arccosh, arccosh_quick_f64) X(arctanh, arctanh_quick_f64)
-#define MYLIB_QUICK_BINARY_ON_GPU(X)                                                               \
+#define MYLIB_QUICK_BINARY_ON_GPU(X) \
     X(logaddexp, logaddexp_quick_f64) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
-#define MYLIB_IN_TWO_STEPS(X)                                                                      \
+#define MYLIB_IN_TWO_STEPS(X) \
     X(power, f64)
-#define MYLIB_IN_TWO_STEPS_ON_CPU(X)                                                               \
+#define MYLIB_IN_TWO_STEPS_ON_CPU(X) \
     X(power, f32)
 /* clang-format on */
 

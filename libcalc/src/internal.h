@@ -241,6 +241,14 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
  */
 int mylib_input_of_operand(const mylib_program *program, int k);
 
+/* Tells whether a program is one conversion, or a copy, of an input. */
+static inline int mylib_is_conversion(const mylib_program *program)
+{
+    const mylib_statement *s = program->statement;
+    return program->statements == 1 && s->opcode == MYLIB_OPCODE_CONVERT &&
+           s->operand[0].kind == MYLIB_VALUE_INPUT;
+}
+
 /*
  * Reduces a program to one statement whose operands are the inputs as stored; whoever runs it
  * converts operand k to mylib_read_type() as it reads.  Returns 0 unless the program is a single
@@ -325,6 +333,9 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
  * overlap.
  */
 void mylib_layout_simplify(mylib_layout *layout);
+
+/* Exchanges dimensions d and e. */
+void mylib_layout_swap(mylib_layout *layout, int d, int e);
 
 /* Tells whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);

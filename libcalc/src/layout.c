@@ -300,7 +300,7 @@ static void move_dimension(mylib_layout *l, int from, int to)
         l->strides[k][to] = l->strides[k][from];
 }
 
-static void swap_dimensions(mylib_layout *l, int d, int e)
+void mylib_layout_swap(mylib_layout *l, int d, int e)
 {
     int64_t t = l->shape[d];
     l->shape[d] = l->shape[e], l->shape[e] = t;
@@ -355,7 +355,7 @@ void mylib_layout_simplify(mylib_layout *l)
     /* Insertion sort: stable, and there are few dimensions, mostly in order. */
     for (int d = 1; d < l->ndim; d++)
         for (int e = d; e > 0 && !is_outer(l, e - 1, e); e--)
-            swap_dimensions(l, e - 1, e);
+            mylib_layout_swap(l, e - 1, e);
 
     int last = 0;
     for (int d = 1; d < l->ndim; d++) {

@@ -447,8 +447,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
     }
     begin_values(&v, program, type, program->inputs, in, names);
     const mylib_statement *first = program->statement;
-    if (program->inputs == 1 && program->statements == 1 && first->opcode == MYLIB_OPCODE_CONVERT &&
-        first->operand[0].kind == MYLIB_VALUE_INPUT &&
+    if (program->inputs == 1 && mylib_is_conversion(program) &&
         (first->type == type || first->type == program->input_type[0]))
         set_terms(&v, type, mylib_carrying_type(reduction, type));
     return reduce(reduction, &v, device, stream, out);

@@ -27,10 +27,7 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
            (op == MYLIB_OP_sqrt && type_class == COMPLEX);
 }
 
-/*
- * The last loop is for any strides.  It takes real numbers in pairs: a pointer's steps depend on
- * each other, and one step per element would take longer than a load and a store.
- */
+/* The last loop is for any strides. */
 #define BINARY_LOOPS(s) \
     static ALWAYS_INLINE void binary_loops_##s( \
         t_##s (*op)(t_##s, t_##s), int is_long, ptrdiff_t n, char *out, ptrdiff_t so, \
@@ -290,7 +287,7 @@ PART_LOOPS(c128, f64)
 #define DEFINE_UNARY(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, MODULUS)(op, s)
 #define DEFINE_COMPARE(op, s) BY_CLASS(s, COMPARE, HALF_COMPARE, COMPARE, COMPARE_PARTS)(op, s)
-#define DEFINE_REVERSED(op, s)
+#define DEFINE_REVERSED(op, s) static mylib_kernel *const op##_kernel_##s = NULL;
 #define DEFINE_LOGIC(op, s) DEFINE_COMPARE(op, s)
 #define DEFINE_TEST(op, s) BY_CLASS(s, TEST, HALF_TEST, TEST, TEST_PARTS)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)

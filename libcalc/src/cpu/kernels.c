@@ -3,20 +3,7 @@
  * headers below.
  *
  * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; its only
- * global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time. This file
- * looks kernels up; the loops are in the headers:
- *
- *   loops.h         loads, stores, and how compilers treat a loop
- *   half.h          f16 computed in f32
- *   elementwise.h   op_kernel_s, a kernel for each row of the table and type
- *   variants.h      better forms of some rows, on any processor
- *   division.h      integer division
- *   avx512.h        better forms in AVX-512 intrinsics
- *   stream.h        stores past the cache
- *   convert.h       conversions
- *   select.h        selections by a mask
- *   block_reduce.h  reductions of a block
- *   truths.h        seeks or counts true elements
+ * global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
  */
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
@@ -137,31 +124,9 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 #define UNSIGNED_u16 u16
 #define UNSIGNED_u32 u32
 #define UNSIGNED_u64 u64
-#define CASE_BINARY(op, s) CASE(op, s)
-#define CASE_UNARY(op, s) CASE(op, s)
-#define CASE_UNARY_REAL(op, s) CASE(op, s)
-#define CASE_COMPARE(op, s) CASE(op, s)
-#define CASE_REVERSED(op, s)
-#define CASE_LOGIC(op, s) CASE(op, s)
-#define CASE_TEST(op, s) CASE(op, s)
-#define ROW(kind, op, set) MYLIB_SET_##set(CASE_##kind, op)
+#define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
-#undef CASE_TEST
-#undef CASE_LOGIC
-#undef CASE_REVERSED
-#undef CASE_COMPARE
-#undef CASE_UNARY_REAL
-#undef CASE_UNARY
-#undef CASE_BINARY
-#undef UNSIGNED_u64
-#undef UNSIGNED_u32
-#undef UNSIGNED_u16
-#undef UNSIGNED_u8
-#undef UNSIGNED_i64
-#undef UNSIGNED_i32
-#undef UNSIGNED_i16
-#undef UNSIGNED_i8
 #undef MODULAR
 #undef PLAIN
 #undef CASE

@@ -6,9 +6,6 @@
  * middle of two f32 to show which it rounds to, or if the argument is special.  Other values raise
  * no flag.  They were compared with op_f32(x) for all x, and for some 10^8 pairs of two arguments.
  *
- * One instruction picks eight doubles from a table of 16.  So polynomials have half as many terms,
- * and logarithms need no quotient.
- *
  * scripts/fits/lanes.py computes the constants and their errors.
  */
 #ifndef MYLIB_LANES_H
@@ -223,25 +220,6 @@ static ALWAYS_INLINE __m512d tanh_lanes_f64(__m512d x)
 }
 LANES(tanh, 0)
 
-/* 2^(-i/16), with i 2^48 added to the bits. */
-static const double lanes_inverse_powers[16] = {
-    0x1p0,
-    0x1.fa4afa2a490dap-1,
-    0x1.f5818dcfba487p-1,
-    0x1.f199bdd85529cp-1,
-    0x1.ee89f995ad3adp-1,
-    0x1.ec49182a3f09p-1,
-    0x1.eace5422aa0dbp-1,
-    0x1.ea11473eb0187p-1,
-    0x1.ea09e667f3bcdp-1,
-    0x1.eab07dd485429p-1,
-    0x1.ebfdad5362a27p-1,
-    0x1.edea64c123422p-1,
-    0x1.f06fe0a31b715p-1,
-    0x1.f387a6e756238p-1,
-    0x1.f72b83c7d517bp-1,
-    0x1.fb5586cf9890fp-1,
-};
 /*
  * With u = 2^(n/16) and d = 2^(-n/16), e^x = u 2^f and e^-x = d 2^-f.  The halved even and odd
  * parts of 2^f have errors of at most 2^-48.
@@ -252,11 +230,8 @@ typedef struct t_lanes_halves {
 static ALWAYS_INLINE t_lanes_halves halves_of_lanes(__m512d size)
 {
     const t_sixteenths q = sixteenths_of(size, 0x1.71547652b82fep0);
-    const __m512i scale = _mm512_slli_epi64(q.n, 48);
-    const __m512d up =
-        f64s_of_bits(_mm512_add_epi64(bits_of_f64s(entries(lanes_powers, q.n)), scale));
-    const __m512d down =
-        f64s_of_bits(_mm512_sub_epi64(bits_of_f64s(entries(lanes_inverse_powers, q.n)), scale));
+    const __m512d up = power_of_sixteenths(q.n);
+    const __m512d down = power_of_sixteenths(_mm512_sub_epi64(_mm512_setzero_si512(), q.n));
     const __m512d z = q.f * q.f;
     const __m512d even = fma_with(z, all_f64(0x1.3b2c9b33e574ap-8), 0x1.ebfbdff557182p-4);
     const __m512d odd = fma_with(z, all_f64(0x1.5d897cef05d87p-11), 0x1.c6b08d6f2d895p-6);

@@ -111,10 +111,11 @@ static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
 {
     const mylib_statement *last = &p->statement[p->statements - 1];
     const mylib_type own = (mylib_type)last->operand[0].type;
-    const int is_input = p->statements == 1 && last->opcode == MYLIB_OPCODE_CONVERT &&
-                         (last->type == own || last->type == type) && /* no third type between */
-                         mylib_input_of_operand(p, 0) >= 0;
-    return is_input && own <= MYLIB_U64 && (type == MYLIB_I64 || type == MYLIB_U64) ? own : type;
+    const int has_third = last->type != own && last->type != type; /* between the two */
+    return mylib_is_conversion(p) && !has_third && own <= MYLIB_U64 &&
+                   (type == MYLIB_I64 || type == MYLIB_U64)
+               ? own
+               : type;
 }
 
 /* Tells whether a program may raise flags, so that all its terms have to be computed. */
@@ -130,15 +131,13 @@ static int may_raise(const mylib_program *p)
 /* Recognizes reductions of truths; has_truths is for the way along the terms. */
 static void find_truths(mylib_reducer *r, const mylib_program *p, mylib_type type)
 {
-    const mylib_statement *last = &p->statement[p->statements - 1];
     const int is_extreme = r->reduction >= MYLIB_MIN && type == MYLIB_U8;
     const int stops = is_extreme && p->result_type == MYLIB_BOOL && !may_raise(p);
     r->decisive = stops ? r->reduction == MYLIB_MAX : -1;
     r->truths = r->reduction == MYLIB_SUM   ? MYLIB_COUNT_TRUE
                 : r->reduction == MYLIB_MAX ? MYLIB_SEEK_TRUE
                                             : MYLIB_SEEK_FALSE;
-    r->has_truths = p->statements == 1 && p->inputs == 1 && last->opcode == MYLIB_OPCODE_CONVERT &&
-                    last->type == MYLIB_BOOL && last->operand[0].kind == MYLIB_VALUE_INPUT &&
+    r->has_truths = mylib_is_conversion(p) && p->inputs == 1 && p->statement->type == MYLIB_BOOL &&
                     (is_extreme || (r->reduction == MYLIB_SUM && r->carrier <= MYLIB_U64));
 }
 

@@ -1,9 +1,6 @@
 /*
  * reducer.h - shared by the CPU's reductions: the reducer, its terms, and the pairwise tree over
  * blocks.
- *
- * reduce.c chooses the way and the tasks; reduce_along.c and reduce_across.c do the work, with
- * reducer.c.  None of these calls upwards.
  */
 #ifndef MYLIB_CPU_REDUCER_H
 #define MYLIB_CPU_REDUCER_H

@@ -152,16 +152,6 @@ static void run_layout(const cpu_run *r)
 #define SHORT_ROW_NBYTES 32
 #define COLUMN 256
 
-/* Returns the bytes of an element of the widest operand. */
-static int64_t widest_size(const mylib_program *p)
-{
-    int64_t widest = 1;
-    for (int k = 0; k <= p->inputs; k++)
-        if (mylib_program_operand_size(p, k) > widest)
-            widest = mylib_program_operand_size(p, k);
-    return widest;
-}
-
 /* Returns a dimension other than the innermost in which some operand moves least, or -1. */
 static int other_fast_dimension(const mylib_layout *l)
 {
@@ -181,23 +171,9 @@ static int long_dimension(const mylib_program *p, const mylib_layout *l)
     for (int d = 0; d < inner; d++)
         if (l->shape[d] > l->shape[longest])
             longest = d;
-    const int is_short =
-        l->shape[inner] <= SHORT_ROW || l->shape[inner] * widest_size(p) <= SHORT_ROW_NBYTES;
+    const int is_short = l->shape[inner] <= SHORT_ROW ||
+                         l->shape[inner] * mylib_widest_size(p, 1) <= SHORT_ROW_NBYTES;
     return is_short && l->shape[longest] >= COLUMN ? longest : -1;
-}
-
-/* Exchanges dimension d with the innermost one. */
-static void swap_dimensions(mylib_layout *l, int d)
-{
-    const int inner = l->ndim - 1;
-    const int64_t size = l->shape[d];
-    l->shape[d] = l->shape[inner];
-    l->shape[inner] = size;
-    for (int k = 0; k < l->operands; k++) {
-        const int64_t stride = l->strides[k][d];
-        l->strides[k][d] = l->strides[k][inner];
-        l->strides[k][inner] = stride;
-    }
 }
 
 /* Cuts a layout down to `size` elements from `begin` on in dimension d. */
@@ -213,7 +189,7 @@ static void cut_dimension(mylib_layout *l, int d, int64_t begin, int64_t size)
 static int64_t tile_width(const mylib_program *p, int64_t columns)
 {
     int64_t width = TILE;
-    while (2 * width <= columns && 2 * width * widest_size(p) <= TILE_ROW_NBYTES)
+    while (2 * width <= columns && 2 * width * mylib_widest_size(p, 1) <= TILE_ROW_NBYTES)
         width *= 2;
     return width;
 }
@@ -312,7 +288,7 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
     if (longest >= 0) {
         RETURN_IF_ERROR(mylib_take_rows(&turned, few, l->operands));
         mylib_layout_copy(&turned, l);
-        swap_dimensions(&turned, longest);
+        mylib_layout_swap(&turned, longest, inner);
         l = &turned;
     }
     MYLIB_TRY(cpu_run_init(&r, &rp, p, l, mylib_choose_threads(nbytes)));

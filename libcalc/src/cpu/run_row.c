@@ -93,10 +93,9 @@ static void bind_statement(const mylib_row_program *rp, mylib_call *c, const myl
     }
 }
 
-/* Returns the bytes of the widest operand or register. */
-static int64_t widest_size(const mylib_program *p)
+int64_t mylib_widest_size(const mylib_program *p, int64_t least)
 {
-    int64_t widest = p->max_register_size;
+    int64_t widest = least;
     for (int k = 0; k <= p->inputs; k++)
         if (mylib_program_operand_size(p, k) > widest)
             widest = mylib_program_operand_size(p, k);
@@ -108,7 +107,7 @@ static void choose_block(mylib_row_program *rp)
 {
     const mylib_program *p = rp->program;
     int64_t size = p->max_register_size, registers = p->registers;
-    rp->block = BLOCK_NBYTES / widest_size(p);
+    rp->block = BLOCK_NBYTES / mylib_widest_size(p, size);
     if (rp->block * registers * size > MYLIB_REGISTERS_NBYTES)
         rp->block = MYLIB_REGISTERS_NBYTES / (registers * size);
     rp->block = rp->block < MIN_BLOCK ? MIN_BLOCK : rp->block / 64 * 64;
@@ -294,10 +293,11 @@ static int has_elementary_function(const mylib_program *p)
 /* Returns the elements of a block, a multiple of 64. */
 static int64_t bypass_block(const mylib_row_program *rp)
 {
-    const int is_single = rp->program->statements == 1;
-    const int64_t size = is_single ? rp->stride[0] : widest_size(rp->program);
+    const mylib_program *p = rp->program;
+    const int64_t size =
+        p->statements == 1 ? rp->stride[0] : mylib_widest_size(p, p->max_register_size);
     int64_t nbytes = ELEMENTARY_NBYTES / rp->operands;
-    if (nbytes < BYPASS_NBYTES || !has_elementary_function(rp->program))
+    if (nbytes < BYPASS_NBYTES || !has_elementary_function(p))
         nbytes = BYPASS_NBYTES;
     return mylib_lesser(nbytes, BLOCK_NBYTES) / size / 64 * 64;
 }

@@ -40,6 +40,9 @@ typedef struct mylib_row_program {
     mylib_call few[MYLIB_FEW_CALLS];
 } mylib_row_program;
 
+/* Returns the bytes of the widest operand of a program, or `least` if that is more. */
+int64_t mylib_widest_size(const mylib_program *program, int64_t least);
+
 /*
  * Binds a program; strides[k] is the byte stride of operand k, as in a layout: 0 is the output.
  * Free it with mylib_row_program_free().  May return MYLIB_ERR_NO_MEMORY, except for programs of

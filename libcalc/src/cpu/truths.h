@@ -98,31 +98,28 @@ static int64_t truths_pairs(mylib_truths what, ptrdiff_t n, const char *p)
     return total;
 }
 
+/* Returns the bits of an element of at most 8 bytes that make it true. */
+NOINLINE static t_u64 truth_bits(mylib_type type)
+{
+    const int is_float = type == MYLIB_F16 || type == MYLIB_F32 || type == MYLIB_F64;
+    if (type == MYLIB_C64)
+        return ((t_u64)INT32_MAX << 32) | INT32_MAX;
+    return UINT64_MAX >> (64 - 8 * mylib_type_size(type) + (size_t)is_float);
+}
+
 static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p)
 {
-    switch (type) {
-    case MYLIB_F16:
-        return truths_u16(what, n, p, INT16_MAX);
-    case MYLIB_F32:
-        return truths_u32(what, n, p, INT32_MAX);
-    case MYLIB_F64:
-        return truths_u64(what, n, p, INT64_MAX);
-    case MYLIB_C64:
-        return truths_u64(what, n, p, ((t_u64)INT32_MAX << 32) | INT32_MAX);
-    case MYLIB_C128:
-        return truths_pairs(what, n, p);
-    default:
-        break;
-    }
     switch (mylib_type_size(type)) {
     case 1:
         return truths_u8(what, n, p, UINT8_MAX);
     case 2:
-        return truths_u16(what, n, p, UINT16_MAX);
+        return truths_u16(what, n, p, (t_u16)truth_bits(type));
     case 4:
-        return truths_u32(what, n, p, UINT32_MAX);
+        return truths_u32(what, n, p, (t_u32)truth_bits(type));
+    case 8:
+        return truths_u64(what, n, p, truth_bits(type));
     default:
-        return truths_u64(what, n, p, UINT64_MAX);
+        return truths_pairs(what, n, p);
     }
 }
 
@@ -202,7 +199,6 @@ static int truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
                              ptrdiff_t stride, char *answers)
 {
-    const int is_float = type == MYLIB_F16 || type == MYLIB_F32 || type == MYLIB_F64;
     memset(answers, what == MYLIB_SEEK_FALSE,
            (size_t)columns * (what == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1));
     switch (mylib_type_size(type)) {
@@ -210,19 +206,13 @@ static int truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
         columns_u8(what, rows, row_stride, columns, p, stride, UINT8_MAX, answers);
         return 1;
     case 2:
-        columns_u16(what, rows, row_stride, columns, p, stride, is_float ? INT16_MAX : UINT16_MAX,
-                    answers);
+        columns_u16(what, rows, row_stride, columns, p, stride, (t_u16)truth_bits(type), answers);
         return 1;
     case 4:
-        columns_u32(what, rows, row_stride, columns, p, stride, is_float ? INT32_MAX : UINT32_MAX,
-                    answers);
+        columns_u32(what, rows, row_stride, columns, p, stride, (t_u32)truth_bits(type), answers);
         return 1;
     case 8:
-        columns_u64(what, rows, row_stride, columns, p, stride,
-                    is_float            ? (t_u64)INT64_MAX
-                    : type == MYLIB_C64 ? ((t_u64)INT32_MAX << 32) | INT32_MAX
-                                        : UINT64_MAX,
-                    answers);
+        columns_u64(what, rows, row_stride, columns, p, stride, truth_bits(type), answers);
         return 1;
     default:
         return 0;

@@ -1,18 +1,5 @@
 /*
  * cuda_internal.h - declarations that the CUDA backend's files share.  Compiles as C and CUDA C++.
- *
- * Bottom to top; a file calls only those above it in this list (CONTRIBUTING.md shows the floors):
- *
- * device.c          errors, devices, streams and events
- * *.cu              the kernels and their launches; with the .cuh the only device code
- * walk.c            the walk of thread blocks over a layout
- * contiguous.c strided.c fused.c    programs and layouts as the arguments of the .cu of that name
- * memory.c          the pool, the ledger of allocations, pinned memory
- * functions.c       functions: packs operands that are not contiguous
- * run.c             programs over GPU memory: picks the kernels
- * host.c            host arrays through a GPU, and copies between host and GPU
- * reduce.c          reductions that reduce.cu does in one launch or two
- * reduce_pieces.c   all other reductions: of programs, and of host arrays
  */
 #ifndef MYLIB_CUDA_INTERNAL_H
 #define MYLIB_CUDA_INTERNAL_H

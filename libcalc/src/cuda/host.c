@@ -255,14 +255,6 @@ typedef struct job {
     char message[MYLIB_MESSAGE_SIZE];
 } job;
 
-static int is_constant(const mylib_layout *l, int k)
-{
-    for (int d = 0; d < l->ndim; d++)
-        if (l->strides[k][d] != 0)
-            return 0;
-    return 1;
-}
-
 static int is_pinned(const char *begin, const char *end)
 {
     struct cudaPointerAttributes first, last;
@@ -599,7 +591,7 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
             j->route[k] = ON_GPU;
             continue;
         }
-        if (k > 0 && j->on_gpu == NO_OPERAND && is_constant(l, k)) {
+        if (k > 0 && j->on_gpu == NO_OPERAND && mylib_layout_is_single(l, k)) {
             j->route[k] = CONSTANT;
             continue;
         }
@@ -697,7 +689,7 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
     begin_job(&j, device, program, layout);
     size_t nbytes = 0;
     for (int k = 0; k < layout->operands; k++)
-        nbytes += is_constant(layout, k) ? 0 : (size_t)layout->count * j.size[k];
+        nbytes += mylib_layout_is_single(layout, k) ? 0 : (size_t)layout->count * j.size[k];
     if (is_all && nbytes >= ALL_GPUS_NBYTES)
         j.gpus = mylib_cuda_all();
     RETURN_IF_ERROR(stream_pieces(&j, &flags));

@@ -444,12 +444,10 @@ out:
 static int is_straight(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
                        int is_by_terms)
 {
-    const mylib_statement *first = p->statement;
     const int64_t size = (int64_t)mylib_type_size((mylib_type)p->result_type);
     mylib_strides strides[2];
     mylib_layout order;
-    if (p->statements != 1 || first->opcode != MYLIB_OPCODE_CONVERT || p->inputs != 1 ||
-        first->operand[0].kind != MYLIB_VALUE_INPUT || p->input_type[0] != p->result_type ||
+    if (!mylib_is_conversion(p) || p->inputs != 1 || p->input_type[0] != p->result_type ||
         layout->is_host_scalar[1])
         return 0;
     order.strides = strides;
