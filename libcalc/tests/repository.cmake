@@ -9,10 +9,7 @@ set_tests_properties(options PROPERTIES TIMEOUT 900)
 
 # Code that the other tests share: they read the table of operations, never its meanings.
 add_library(mylib_test_support STATIC test.c reference.c)
-target_link_libraries(mylib_test_support PUBLIC mylib::mylib Threads::Threads ${CMAKE_DL_LIBS})
-if(UNIX)
-  target_link_libraries(mylib_test_support PUBLIC m)
-endif()
+target_link_libraries(mylib_test_support PUBLIC mylib::mylib Threads::Threads ${CMAKE_DL_LIBS} m)
 target_include_directories(mylib_test_support PUBLIC "${PROJECT_SOURCE_DIR}/libcalc/src")
 target_compile_features(mylib_test_support PUBLIC c_std_11)
 target_compile_definitions(mylib_test_support PUBLIC _GNU_SOURCE)
