@@ -153,4 +153,4 @@ check: prepare $(stamps)/docs-deps
 prepare: $(stamps)/package $(stamps)/test-deps $(stamps)/lint-deps
 
 clean:
-	rm -rf build dist *.egg-info pkg/include pkg/lib pkg/*.so pkg/*.dylib
+	rm -rf build dist *.egg-info pkg/include pkg/lib pkg/*.so

@@ -311,7 +311,7 @@ def _installed_files() -> list[Path]:
         path
         for path in sorted(root.rglob("*"))
         if path.is_file()
-        and path.suffix in (".py", ".pyi", ".so", ".dylib", ".typed", ".h", ".cmake", ".pc")
+        and path.suffix in (".py", ".pyi", ".so", ".typed", ".h", ".cmake", ".pc")
         and not (path.parent == root and path.suffix == ".h")
     ]
 
