@@ -373,6 +373,14 @@ static void test_long(void)
     test_set_case("a short program that is no chain");
     statement[1].opcode = MYLIB_OP_less;
     CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS && !args.is_long, "long");
+    test_set_case("products and sums are pairs; the last product has none");
+    p = chain_of(MYLIB_F64, 2, 7);
+    for (int i = 0; i < 7; i += 2)
+        statement[i].opcode = MYLIB_OP_multiply;
+    CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS && args.statements == 4 &&
+              (args.statement[2].opcode & MYLIB_FUSED_QUICK_PAIR) != 0 &&
+              (args.statement[3].opcode & MYLIB_FUSED_QUICK_PAIR) == 0,
+          "%d statements", (int)args.statements);
     test_set_case("a product of an input with itself");
     p = chain_of(MYLIB_F64, 1, 1);
     statement[0].opcode = MYLIB_OP_multiply;

@@ -354,7 +354,7 @@ static int may_be_quick(const mylib_fused_statement *s)
 /* Rewrites the statements of a long program: those that read kept inputs, and quick ones. */
 static void set_long(mylib_fused_args *args)
 {
-    mylib_fused_statement *s = args->statement;
+    mylib_fused_statement *s = args->statement, *next = s; /* the next one to write */
     args->begun = MYLIB_FUSED_ABSENT;
     if (s->operand[0] < MYLIB_FUSED_REGISTER) {
         args->begun = (uint8_t)(s->operand[0] - MYLIB_FUSED_DIRECT);
@@ -372,9 +372,18 @@ static void set_long(mylib_fused_args *args)
             s->opcode = (uint8_t)MYLIB_FUSED_QUICK(s->opcode,
                                                    is_constant ? MYLIB_FUSED_QUICK_CONSTANT : kept);
             s->target = MYLIB_FUSED_IS_QUICK;
+            if (next > args->statement && next[-1].target == MYLIB_FUSED_IS_QUICK &&
+                next[-1].opcode / 4 == MYLIB_OP_multiply && s->opcode / 4 == MYLIB_OP_add) {
+                next[-1].opcode |=
+                    (uint8_t)(MYLIB_FUSED_QUICK_PAIR | s->opcode << MYLIB_FUSED_QUICK_SECOND);
+                next[-1].operand[0] = s->operand[1];
+                continue;
+            }
         }
+        *next++ = *s;
     }
-    memset(s, 0xfe, sizeof *s); /* MYLIB_FUSED_END */
+    args->statements = (int32_t)(next - args->statement);
+    memset(next, 0xfe, sizeof *next); /* MYLIB_FUSED_END */
 }
 
 /* Tells whether each statement may be quick. */

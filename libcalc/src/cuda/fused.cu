@@ -390,19 +390,22 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* Computes x = OP(x, y) for the source of a quick statement. */
-template <int OP, typename T>
+/*
+ * Computes x = OP(x, y) for a source of a quick statement: its bits begin at bit SOURCE, the number
+ * of a constant at bit CONSTANT.
+ */
+template <int OP, int SOURCE, int CONSTANT, typename T>
 __device__ __forceinline__ void run_quick_op(const fused_args &args, uint32_t statement,
                                              const kept_inputs<T, FLAT_LONG> &kept,
                                              T (&x)[N<T, FLAT_LONG>])
 {
-    if (statement & MYLIB_FUSED_QUICK_CONSTANT) {
-        const int constant = (anew(statement) >> 16 & 255) - MYLIB_FUSED_CONSTANT;
+    if (statement & MYLIB_FUSED_QUICK_CONSTANT << SOURCE) {
+        const int constant = (anew(statement) >> CONSTANT & 255) - MYLIB_FUSED_CONSTANT;
         const T value = *(const T *)args.constant[constant];
 #pragma unroll
         for (int i = 0; i < N<T, FLAT_LONG>; i++)
             x[i] = meaning<OP, T>::apply(x[i], value);
-    } else if (statement & 1) {
+    } else if (statement & 1 << SOURCE) {
 #pragma unroll
         for (int i = 0; i < N<T, FLAT_LONG>; i++)
             x[i] = meaning<OP, T>::apply(x[i], kept.x[1][i]);
@@ -419,12 +422,15 @@ __device__ __forceinline__ void run_quick(const fused_args &args, uint32_t state
                                           const kept_inputs<T, FLAT_LONG> &kept,
                                           T (&x)[N<T, FLAT_LONG>])
 {
-    if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
-        run_quick_op<MYLIB_OP_multiply>(args, statement, kept, x);
+    if (statement & MYLIB_FUSED_QUICK_PAIR) {
+        run_quick_op<MYLIB_OP_multiply, 0, 16>(args, statement, kept, x);
+        run_quick_op<MYLIB_OP_add, MYLIB_FUSED_QUICK_SECOND, 8>(args, statement, kept, x);
+    } else if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
+        run_quick_op<MYLIB_OP_multiply, 0, 16>(args, statement, kept, x);
     else if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_subtract, 0))
-        run_quick_op<MYLIB_OP_subtract>(args, statement, kept, x);
+        run_quick_op<MYLIB_OP_subtract, 0, 16>(args, statement, kept, x);
     else
-        run_quick_op<MYLIB_OP_add>(args, statement, kept, x);
+        run_quick_op<MYLIB_OP_add, 0, 16>(args, statement, kept, x);
 }
 
 /*
@@ -498,7 +504,8 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int BLOCKS = most_blocks(WAY == CALLS || WAY == FLAT_LONG                           ? 3
+constexpr int BLOCKS = most_blocks(WAY == FLAT_LONG                                           ? 2
+                                   : WAY == CALLS                                             ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
                                    : WAY == NARROW                                            ? 4

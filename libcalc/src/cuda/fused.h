@@ -54,7 +54,7 @@ extern "C" {
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
-#define MYLIB_FUSED_LONG_GROUPS 4 /* flat, of programs of at least: */
+#define MYLIB_FUSED_LONG_GROUPS 6 /* flat, of programs of at least: */
 #define MYLIB_FUSED_LONG_STATEMENTS 6
 /* Or, if each may be quick and an input is read again: */
 #define MYLIB_FUSED_CHAIN_STATEMENTS 3
@@ -91,6 +91,12 @@ enum {
  */
 #define MYLIB_FUSED_QUICK(op, source) (4 * (op) + (source))
 #define MYLIB_FUSED_QUICK_CONSTANT 2 /* the source; 0 or 1: the number of the kept input */
+/*
+ * A quick product and the quick sum after it are one statement: these are bits of its opcode, the
+ * sum's source from bit SECOND on.  operand[0] is the sum's constant.
+ */
+#define MYLIB_FUSED_QUICK_PAIR 16
+#define MYLIB_FUSED_QUICK_SECOND 5
 #define MYLIB_FUSED_IS_QUICK 255
 #define MYLIB_FUSED_END 0xfefefefeu /* the bits of a statement after the last one */
 MYLIB_ASSERT(MYLIB_OP_add == 0 && MYLIB_OP_subtract == 1 && MYLIB_OP_multiply == 2,
