@@ -280,6 +280,16 @@ def test_large_reductions(device: str) -> None:
     oracle.assert_same(evaluate("mean(a > b)", device=device), np.mean(a > b))
 
 
+@pytest.mark.gpu
+@pytest.mark.no_emulated_gpu
+@pytest.mark.parametrize("columns", [3, 480])
+def test_many_rows_of_one_input(columns: int) -> None:
+    """A thread block copies several tiles of rows ahead, one after the other."""
+    a = np.random.default_rng(5).random((3 * 2**21 // columns, columns)).astype("f4")
+    result = evaluate("sum(a * a, axis=1)", {"a": pcd.asarray(a, device="cuda")})
+    oracle.assert_same(pcd.asnumpy(result), evaluate("sum(a * a, axis=1)"))
+
+
 def test_warnings_of_reductions() -> None:
     """Elements and the sum itself warn, on every path."""
     expression, zero = Expression("sum(1 / a)"), np.array([0.0, 1.0])

@@ -404,7 +404,7 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 /* Without the kernels: computes what their arguments say with the CPU's own kernels. */
 #if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)
 
-#define MOST_NBYTES 128 /* twice the bytes of a thread's elements, of 16 bytes at most */
+#define MOST_NBYTES 192 /* twice the bytes of a thread's elements, of 16 bytes at most */
 
 /* A thread: its values, as elements without gaps, one after the other. */
 typedef struct thread {
@@ -482,8 +482,7 @@ static void run_fused_thread(thread *t)
         read_fused(t, MYLIB_FUSED_DIRECT + args->begun, type, NULL, x);
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
-        const int is_quick = args->is_long && s->target == MYLIB_FUSED_IS_QUICK;
-        const int opcode = is_quick ? s->opcode / 4 : s->opcode;
+        const int opcode = s->opcode;
         if (opcode == MYLIB_OPCODE_SET_MASK) {
             read_fused(t, s->operand[1], MYLIB_BOOL, x, mask);
             continue;
@@ -506,7 +505,7 @@ static void run_fused_thread(thread *t)
                                                         x, size, y, size);
             mylib_cpu()->convert(type, own, n, x, size, result, (ptrdiff_t)mylib_type_size(own));
         }
-        if (s->target != MYLIB_FUSED_ABSENT && !is_quick)
+        if (s->target != MYLIB_FUSED_ABSENT)
             memcpy(t->value[s->target - MYLIB_FUSED_REGISTER], x, sizeof x);
     }
     for (int i = 0; i < n; i++) {
@@ -516,9 +515,34 @@ static void run_fused_thread(thread *t)
     }
 }
 
-static void run_fused(const mylib_fused_args *args)
+/* Sets the statements of a launch to those of another one, as if none were quick. */
+static void copy_statements(mylib_fused_args *args, const mylib_fused_args *from)
 {
+    const uint8_t forwarded = MYLIB_FUSED_FORWARDED, absent = MYLIB_FUSED_ABSENT;
+    mylib_fused_statement *to = args->statement;
+    for (int i = 0; i < from->statements; i++) {
+        const mylib_fused_statement s = from->statement[i];
+        const int second = s.opcode >> MYLIB_FUSED_QUICK_SECOND;
+        *to++ = s;
+        if (!from->is_long || s.target != MYLIB_FUSED_IS_QUICK)
+            continue;
+        to[-1] = (mylib_fused_statement){
+            s.opcode % MYLIB_FUSED_QUICK_PAIR / 4, {forwarded, s.operand[1]}, absent};
+        if (s.opcode & MYLIB_FUSED_QUICK_PAIR)
+            *to++ = (mylib_fused_statement){MYLIB_OP_add,
+                                            {forwarded, second == MYLIB_FUSED_QUICK_CONSTANT
+                                                            ? s.operand[0]
+                                                            : (uint8_t)(MYLIB_FUSED_KEPT + second)},
+                                            absent};
+    }
+    args->statements = (int32_t)(to - args->statement);
+}
+
+static void run_fused(const mylib_fused_args *given)
+{
+    mylib_fused_args plain = *given, *args = &plain;
     thread t = {.args = args};
+    copy_statements(args, given);
     for (int64_t b = 0; b < mylib_fused_blocks(args); b++) {
         for (int i = 0; i < args->threads; i++) {
             t.block = (int32_t)b;

@@ -113,9 +113,12 @@ static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
 
 enum { NO_WAY = -1 };
 
-/* Reductions in the same launch: all terms are in one part, and each thread block has room. */
-static void check_reduction(const char *what, mylib_program p, const mylib_layout *l, int kept_ndim,
-                            int expected)
+/*
+ * Reductions in the same launch: all terms are in one part, and each thread block has room.  Tells
+ * whether the input is copied ahead.
+ */
+static int check_reduction(const char *what, mylib_program p, const mylib_layout *l, int kept_ndim,
+                           int expected)
 {
     static mylib_fused_args args;
     test_set_case("%s", what);
@@ -123,7 +126,7 @@ static void check_reduction(const char *what, mylib_program p, const mylib_layou
     CHECK(expected == NO_WAY ? parts == 0 : parts > 0 && args.reduced_way == expected,
           "%lld parts, way %d", (long long)parts, args.reduced_way);
     if (parts <= 0 || expected == NO_WAY)
-        return;
+        return 0;
     for (int d = 0; d < kept_ndim; d++)
         outputs *= l->shape[d];
     const int64_t part = mylib_fused_part(&args), set = mylib_fused_set(&args);
@@ -141,14 +144,59 @@ static void check_reduction(const char *what, mylib_program p, const mylib_layou
           (long long)blocks, (long long)each);
     if (args.reduced_way == MYLIB_FUSED_SHORT)
         CHECK(parts == 1 && args.walk.tile_rows >= 1 &&
-                  args.walk.tile_rows * (args.columns * size + args.gap) <= MYLIB_FUSED_TILE &&
-                  (int64_t)args.rounds * args.threads * mylib_fused_elements(&args) >=
+                  args.walk.tile_rows * (args.columns * size + args.gap) <=
+                      (int64_t)args.threads * MYLIB_FUSED_TILE &&
+                  (int64_t)args.threads * mylib_fused_elements(&args) >=
                       args.walk.tile_rows * args.columns,
-              "%d rows in %d rounds", (int)args.walk.tile_rows, (int)args.rounds);
+              "a tile of %d rows", (int)args.walk.tile_rows);
+    if (args.streamed) /* each tile begins with a group of 16 bytes */
+        CHECK(parts == 1 && args.streamed == 1 && args.rounds >= 1 && args.rounds <= 4 &&
+                  args.walk.tiles == mylib_divide_up(outputs, args.walk.tile_rows) &&
+                  (args.reduced_way == MYLIB_FUSED_ALONG ||
+                   args.walk.tile_rows * args.columns * size % 16 == 0),
+              "%d tiles of %d rows", (int)args.rounds, (int)args.walk.tile_rows);
     if (args.reduced_way == MYLIB_FUSED_ACROSS)
         CHECK((int64_t)args.rounds << args.warp_bits >= mylib_lesser(args.columns, 256) &&
                   args.threads >> args.warp_bits >= MYLIB_CUDA_WARP,
               "%d lanes of a warp", (int)args.rounds);
+    return args.streamed != 0;
+}
+
+/* Rows of one input, which is copied ahead if each row or tile begins with a group of 16 bytes. */
+static void test_streamed(void)
+{
+    static const struct {
+        mylib_type type;
+        int columns, gap, way, is_streamed; /* the gap between rows, in elements */
+    } cases[] = {
+        {MYLIB_F32, 1, 0, MYLIB_FUSED_SHORT, 1},
+        {MYLIB_F32, 3, 0, MYLIB_FUSED_SHORT, 1},
+        {MYLIB_F32, 16, 0, MYLIB_FUSED_SHORT, 1},
+        {MYLIB_F32, 101, 0, MYLIB_FUSED_SHORT, 1},
+        {MYLIB_F32, 512, 0, MYLIB_FUSED_ALONG, 1},
+        {MYLIB_F32, 1000, 0, MYLIB_FUSED_ALONG, 1},
+        {MYLIB_F32, 1001, 0, MYLIB_FUSED_SHORT, 0},
+        {MYLIB_F32, 2048, 0, MYLIB_FUSED_ALONG, 1},
+        {MYLIB_F32, 2049, 0, MYLIB_FUSED_ALONG, 0},
+        {MYLIB_F32, 300, 4, MYLIB_FUSED_ALONG, 1},
+        {MYLIB_F32, 100, 4, NO_WAY, 0},
+        {MYLIB_F32, 1999, 2, MYLIB_FUSED_ALONG, 0},
+        {MYLIB_F64, 16, 0, MYLIB_FUSED_SHORT, 1},
+        {MYLIB_F64, 101, 0, MYLIB_FUSED_SHORT, 1},
+        {MYLIB_F64, 1024, 0, MYLIB_FUSED_ALONG, 1},
+        {MYLIB_F64, 1100, 0, MYLIB_FUSED_ALONG, 1},
+        {MYLIB_F64, 1101, 0, MYLIB_FUSED_SHORT, 0},
+        {MYLIB_F64, 90, 2, MYLIB_FUSED_ALONG, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const int64_t shape[] = {100000, cases[i].columns};
+        const int64_t size = (int64_t)mylib_type_size(cases[i].type);
+        mylib_layout l = layout_of(2, size, 2, shape);
+        l.strides[1][0] = (cases[i].columns + cases[i].gap) * size;
+        const int is_streamed = check_reduction("rows of one input", chain_of(cases[i].type, 1, 3),
+                                                &l, 1, cases[i].way);
+        CHECK(is_streamed == cases[i].is_streamed, "%d columns: %d", cases[i].columns, is_streamed);
+    }
 }
 
 static void test_reductions(void)
@@ -207,8 +255,8 @@ static void test_reductions(void)
         l = layout_of(2, size, 1, &rows[1]);
         check_reduction("registers of half a thread block", wide_of(type, 3), &l, 0,
                         MYLIB_FUSED_ALONG);
-        check_reduction("the most registers", wide_of(type, MYLIB_FUSED_MAX_REGISTERS), &l, 0,
-                        MYLIB_FUSED_ALONG);
+        check_reduction("registers of half a warp", wide_of(type, MYLIB_FUSED_MAX_REGISTERS), &l, 0,
+                        NO_WAY);
     }
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
         const mylib_layout l =
@@ -325,6 +373,14 @@ static void test_long(void)
     test_set_case("a short program that is no chain");
     statement[1].opcode = MYLIB_OP_less;
     CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS && !args.is_long, "long");
+    test_set_case("products and sums are pairs; the last product has none");
+    p = chain_of(MYLIB_F64, 2, 7);
+    for (int i = 0; i < 7; i += 2)
+        statement[i].opcode = MYLIB_OP_multiply;
+    CHECK(mylib_fused_init(&args, &p, &l) == MYLIB_FUSED_FITS && args.statements == 4 &&
+              (args.statement[2].opcode & MYLIB_FUSED_QUICK_PAIR) != 0 &&
+              (args.statement[3].opcode & MYLIB_FUSED_QUICK_PAIR) == 0,
+          "%d statements", (int)args.statements);
     test_set_case("a product of an input with itself");
     p = chain_of(MYLIB_F64, 1, 1);
     statement[0].opcode = MYLIB_OP_multiply;
@@ -480,6 +536,7 @@ int main(void)
     test_limits();
     test_long();
     test_reductions();
+    test_streamed();
     test_places();
     return test_end();
 }

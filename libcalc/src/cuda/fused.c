@@ -354,7 +354,7 @@ static int may_be_quick(const mylib_fused_statement *s)
 /* Rewrites the statements of a long program: those that read kept inputs, and quick ones. */
 static void set_long(mylib_fused_args *args)
 {
-    mylib_fused_statement *s = args->statement;
+    mylib_fused_statement *s = args->statement, *next = s; /* the next one to write */
     args->begun = MYLIB_FUSED_ABSENT;
     if (s->operand[0] < MYLIB_FUSED_REGISTER) {
         args->begun = (uint8_t)(s->operand[0] - MYLIB_FUSED_DIRECT);
@@ -372,9 +372,18 @@ static void set_long(mylib_fused_args *args)
             s->opcode = (uint8_t)MYLIB_FUSED_QUICK(s->opcode,
                                                    is_constant ? MYLIB_FUSED_QUICK_CONSTANT : kept);
             s->target = MYLIB_FUSED_IS_QUICK;
+            if (next > args->statement && next[-1].target == MYLIB_FUSED_IS_QUICK &&
+                next[-1].opcode / 4 == MYLIB_OP_multiply && s->opcode / 4 == MYLIB_OP_add) {
+                next[-1].opcode |=
+                    (uint8_t)(MYLIB_FUSED_QUICK_PAIR | s->opcode << MYLIB_FUSED_QUICK_SECOND);
+                next[-1].operand[0] = s->operand[1];
+                continue;
+            }
         }
+        *next++ = *s;
     }
-    memset(s, 0xfe, sizeof *s); /* MYLIB_FUSED_END */
+    args->statements = (int32_t)(next - args->statement);
+    memset(next, 0xfe, sizeof *next); /* MYLIB_FUSED_END */
 }
 
 /* Tells whether each statement may be quick. */
@@ -401,8 +410,8 @@ static int is_long(mylib_fused_args *args)
 /* Sets the threads of a thread block: as many as shared memory allows. */
 static void set_threads(mylib_fused_args *args)
 {
-    args->threads = MYLIB_FUSED_MOST_THREADS;
-    while (mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES)
+    args->threads = args->streamed ? MYLIB_FUSED_STREAMED_THREADS : MYLIB_FUSED_MOST_THREADS;
+    while (mylib_fused_shared(args) > MYLIB_FUSED_SHARED_NBYTES && args->threads > MYLIB_CUDA_WARP)
         args->threads /= 2;
 }
 
@@ -500,7 +509,7 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
 mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,
                                  const mylib_layout *layout)
 {
-    args->is_reduced = 0;
+    args->is_reduced = args->streamed = 0;
     if (!set_program(args, program, layout))
         return MYLIB_FUSED_NOT_THE_PROGRAM;
     return set_layout(args, program, layout);
@@ -515,6 +524,7 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 static void set_along(mylib_fused_args *args)
 {
     set_threads(args);
+    args->rounds = args->walk.tile_rows = 1;
     while (mylib_fused_parts(args) > 1 &&
            args->walk.rows * mylib_fused_parts(args) > ENOUGH_BLOCKS &&
            2 * args->sets * mylib_fused_set(args) <= MYLIB_FUSED_MAX_BLOCKS)
@@ -538,15 +548,50 @@ static void set_across(mylib_fused_args *args)
 static int set_short(mylib_fused_args *args)
 {
     const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);
+    const int unit = args->streamed ? mylib_fused_group(args) : 1; /* terms that are read at once */
+    int32_t together = 1; /* rows: each tile begins with a unit */
+    while (args->columns * together % unit != 0)
+        together *= 2;
     set_threads(args);
     args->lane_bits = mylib_short_lane_bits(args->columns, MYLIB_SHORT_TERMS);
     args->gap = args->lane_bits < 5 ? mylib_short_gap(nbytes) : 0;
-    args->row_factor = mylib_short_row_factor(args->gap, args->columns);
-    args->walk.tile_rows =
-        (int32_t)mylib_lesser(MYLIB_FUSED_TILE / (nbytes + args->gap),
+    args->row_factor = mylib_short_row_factor(args->gap, args->columns / unit);
+    const int32_t rows =
+        (int32_t)mylib_lesser(args->threads * MYLIB_FUSED_TILE / (nbytes + args->gap),
                               args->threads * mylib_fused_elements(args) / args->columns);
+    args->walk.tile_rows = rows / together * together;
     args->rounds = 1;
     return args->walk.tile_rows > 0;
+}
+
+/*
+ * Sets a reduction whose only input, operand k, is copied ahead; returns false if the layout does
+ * not allow it, or if loads are as fast: those of longer rows, and of several inputs.
+ */
+static int set_streamed(mylib_fused_args *args, const mylib_layout *l, int k, int is_short)
+{
+    const int terms = l->ndim - 1, group = mylib_fused_group(args);
+    const int64_t *strides = l->strides[k], round = MYLIB_CUDA_WARP * mylib_fused_elements(args);
+    const int64_t rounds = mylib_divide_up(args->columns, round); /* of a warp for each output */
+    if (terms == 0 || args->columns > MYLIB_BLOCK_TERMS || args->spare > 0 ||
+        args->input_type[k - 1] != args->computed_type || strides[terms] * group != 16 ||
+        !mylib_is_aligned_to(16, l->data[k], 0, strides))
+        return 0;
+    args->streamed = k;
+    args->spare = 1;
+    args->reduced_way = MYLIB_FUSED_SHORT;
+    if (!is_short || 8 * args->columns >= 7 * rounds * round || !set_short(args)) {
+        args->spare = 2; /* also the lanes */
+        args->reduced_way = MYLIB_FUSED_ALONG;
+        set_threads(args);
+        args->walk.tile_rows = args->threads / MYLIB_CUDA_WARP;
+        if (3 * args->columns < round || !mylib_is_aligned_to(16, l->data[k], terms, strides))
+            args->streamed = args->spare = 0;
+    }
+    args->walk.tiles = mylib_divide_up(args->walk.rows, args->walk.tile_rows);
+    args->rounds = (int32_t)mylib_lesser(MYLIB_FUSED_STREAMED_TILES,
+                                         mylib_divide_up(args->walk.tiles, ENOUGH_BLOCKS));
+    return args->streamed;
 }
 
 /*
@@ -556,6 +601,7 @@ static int set_short(mylib_fused_args *args)
 static int set_way(mylib_fused_args *args, const mylib_program *program, const mylib_layout *l)
 {
     const int terms = l->ndim - 1, outputs = l->ndim - 2;
+    int inputs = 0, last = 0; /* the last input */
     int is_along = 1, is_across = outputs >= 0;
     int is_short = outputs == 0 && args->columns <= MYLIB_BLOCK_TERMS;
     for (int k = 1; k < l->operands; k++) {
@@ -563,11 +609,15 @@ static int set_way(mylib_fused_args *args, const mylib_program *program, const m
         const int64_t *strides = l->strides[k];
         if (l->is_host_scalar[k])
             continue;
+        inputs++;
+        last = k;
         is_along = is_along && llabs(strides[terms]) <= 2 * size;
         is_across = is_across && llabs(strides[outputs]) <= 2 * size;
         is_short = is_short && strides[terms] == size && strides[outputs] == args->columns * size;
     }
     args->sets = 1;
+    if (inputs == 1 && set_streamed(args, l, last, is_short))
+        return 1;
     args->reduced_way = MYLIB_FUSED_SHORT;
     if (is_short && set_short(args))
         return 1;
@@ -588,6 +638,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
     for (int d = 0; d < kept_ndim; d++)
         rows *= l->shape[d];
     args->is_reduced = 1;
+    args->streamed = 0;
     args->is_flat = args->is_long = 0;
     args->reduction = (int32_t)reduction;
     if (l->ndim != kept_ndim + 1 || l->ndim > MYLIB_FUSED_MAX_NDIM || rows > INT32_MAX ||

@@ -23,6 +23,7 @@ typedef mylib_fused_args fused_args;
  * long programs (LONG).
  */
 enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, NARROW, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
+enum { STREAMED = FLAT_LONG + 1 }; /* for reductions: the input is in shared memory */
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
 template <int WAY>
 constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS || WAY == FLAT_LONG;
@@ -291,7 +292,10 @@ read_operand(const fused_args &args, int operand, const position<WAY> &at,
             return copy_words(kept.x[1], x);
     }
     if (operand < MYLIB_FUSED_REGISTER) {
-        load_input<T>(args, operand - MYLIB_FUSED_DIRECT, at, x);
+        if constexpr (WAY == STREAMED)
+            read_place<T, WAY>(place_of<WAY>(own, args.registers), x);
+        else
+            load_input<T>(args, operand - MYLIB_FUSED_DIRECT, at, x);
     } else if (operand < MYLIB_FUSED_CONSTANT) {
         read_place<T, WAY>(place_of<WAY>(own, operand - MYLIB_FUSED_REGISTER), x);
     } else if (operand < MYLIB_FUSED_CONVERTED) {
@@ -303,7 +307,7 @@ read_operand(const fused_args &args, int operand, const position<WAY> &at,
         read_by_call(args, operand - MYLIB_FUSED_CONVERTED, at, own, x, other);
     } else if constexpr (WAY == NARROW) {
         read_narrow(args, operand - MYLIB_FUSED_CONVERTED, at, x);
-    } else if constexpr (number_of<T>::value == MYLIB_F64) {
+    } else if constexpr (number_of<T>::value == MYLIB_F64 && WAY != STREAMED) {
         read_words(args, operand - MYLIB_FUSED_CONVERTED, at, x);
     }
 }
@@ -386,19 +390,22 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     return true;
 }
 
-/* Computes x = OP(x, y) for the source of a quick statement. */
-template <int OP, typename T>
+/*
+ * Computes x = OP(x, y) for a source of a quick statement: its bits begin at bit SOURCE, the number
+ * of a constant at bit CONSTANT.
+ */
+template <int OP, int SOURCE, int CONSTANT, typename T>
 __device__ __forceinline__ void run_quick_op(const fused_args &args, uint32_t statement,
                                              const kept_inputs<T, FLAT_LONG> &kept,
                                              T (&x)[N<T, FLAT_LONG>])
 {
-    if (statement & MYLIB_FUSED_QUICK_CONSTANT) {
-        const int constant = (anew(statement) >> 16 & 255) - MYLIB_FUSED_CONSTANT;
+    if (statement & MYLIB_FUSED_QUICK_CONSTANT << SOURCE) {
+        const int constant = (anew(statement) >> CONSTANT & 255) - MYLIB_FUSED_CONSTANT;
         const T value = *(const T *)args.constant[constant];
 #pragma unroll
         for (int i = 0; i < N<T, FLAT_LONG>; i++)
             x[i] = meaning<OP, T>::apply(x[i], value);
-    } else if (statement & 1) {
+    } else if (statement & 1 << SOURCE) {
 #pragma unroll
         for (int i = 0; i < N<T, FLAT_LONG>; i++)
             x[i] = meaning<OP, T>::apply(x[i], kept.x[1][i]);
@@ -415,12 +422,15 @@ __device__ __forceinline__ void run_quick(const fused_args &args, uint32_t state
                                           const kept_inputs<T, FLAT_LONG> &kept,
                                           T (&x)[N<T, FLAT_LONG>])
 {
-    if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
-        run_quick_op<MYLIB_OP_multiply>(args, statement, kept, x);
+    if (statement & MYLIB_FUSED_QUICK_PAIR) {
+        run_quick_op<MYLIB_OP_multiply, 0, 16>(args, statement, kept, x);
+        run_quick_op<MYLIB_OP_add, MYLIB_FUSED_QUICK_SECOND, 8>(args, statement, kept, x);
+    } else if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
+        run_quick_op<MYLIB_OP_multiply, 0, 16>(args, statement, kept, x);
     else if (statement & MYLIB_FUSED_QUICK(MYLIB_OP_subtract, 0))
-        run_quick_op<MYLIB_OP_subtract>(args, statement, kept, x);
+        run_quick_op<MYLIB_OP_subtract, 0, 16>(args, statement, kept, x);
     else
-        run_quick_op<MYLIB_OP_add>(args, statement, kept, x);
+        run_quick_op<MYLIB_OP_add, 0, 16>(args, statement, kept, x);
 }
 
 /*
@@ -494,7 +504,8 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
  */
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
-constexpr int BLOCKS = most_blocks(WAY == CALLS || WAY == FLAT_LONG                           ? 3
+constexpr int BLOCKS = most_blocks(WAY == FLAT_LONG                                           ? 2
+                                   : WAY == CALLS                                             ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
                                    : WAY == NARROW                                            ? 4
@@ -734,26 +745,36 @@ __device__ __forceinline__ void store_part(const fused_args &args, int32_t outpu
         value;
 }
 
-/* Short: reduces the outputs whose terms are in the tile. */
+/* Short: reduces the outputs of a tile; `values` are their terms. */
 template <typename F, typename T>
-__device__ __forceinline__ void reduce_tile(F f, const fused_args &args, const T *tile)
+__device__ __forceinline__ void reduce_tile(F f, const fused_args &args, int32_t tile,
+                                            const T *values)
 {
     const int bits = args.lane_bits, lanes = 1 << bits, s = (int)threadIdx.x & (lanes - 1);
-    const int together = (int)blockDim.x >> bits, size = sizeof(T);
-    const int pitch = (int)args.columns * size + args.gap;
-    const int count = ((int)args.columns - s + lanes - 1) >> bits;
-    const int32_t rows = mylib_fused_tile(&args, (int32_t)blockIdx.x);
+    const int together = (int)blockDim.x >> bits, size = sizeof(T), columns = (int)args.columns;
+    const int pitch = columns * size + args.gap, count = (columns - s + lanes - 1) >> bits;
+    const int32_t rows = mylib_fused_tile(&args, tile);
+    const int64_t stride = args.row_stride[0][0];
+    int row = (int)threadIdx.x >> bits;
+    char *out = args.data[0] + ((int64_t)tile * args.walk.tile_rows + row) * stride;
+    if (columns <= 4) { /* an output for each thread */
+        const char *p = (const char *)values + row * pitch;
 #pragma unroll 1
-    for (int r = 0; r < rows; r += together) {
-        const int row = r + ((int)threadIdx.x >> bits), row_of_tile = row < rows ? row : rows - 1;
-        const char *p = (const char *)tile + row_of_tile * pitch + s * size;
-        T value = args.columns > LANES ? reduce_few<8, 8, T, F, T>(f, p, size << bits, count)
-                                       : reduce_few<8, 1, T, F, T>(f, p, size << bits, count);
+        for (; row < rows; row += together, p += together * pitch, out += together * stride)
+            *(T *)out = reduce_few<4, 1, T, F, T>(f, p, size, columns);
+        return;
+    }
+#pragma unroll 1
+    for (int r = 0; r < rows; r += together, row += together, out += together * stride) {
+        const int row_of_tile = row < rows ? row : rows - 1;
+        const char *p = (const char *)values + row_of_tile * pitch + s * size;
+        T value = columns > LANES ? reduce_few<8, 8, T, F, T>(f, p, size << bits, count)
+                                  : reduce_few<8, 4, T, F, T>(f, p, size << bits, count);
 #pragma unroll 1
         for (int half = lanes / 2; half > 0; half /= 2)
             value = combine_pair(f, value, half);
         if (s == 0 && row < rows)
-            store_part(args, (int32_t)blockIdx.x * args.walk.tile_rows + row, value);
+            *(T *)out = value;
     }
 }
 
@@ -856,13 +877,165 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     }
     __syncthreads();
     if (args.reduced_way == MYLIB_FUSED_SHORT) {
-        with_reduction(args.reduction, [&](auto known) { reduce_tile(known, args, values); });
+        with_reduction(args.reduction,
+                       [&](auto known) { reduce_tile(known, args, (int32_t)blockIdx.x, values); });
     } else if (args.reduced_way == MYLIB_FUSED_ACROSS) {
         finish_across<combine_any, T, B>(f, args, values);
     } else if (threadIdx.x == 0) {
         T *results = values + MYLIB_FUSED_KEPT_BLOCKS * LANES;
         reduce_pairwise(f, results, blocks_of_part<T, WAY>(args));
         store_part(args, (int32_t)blockIdx.x, results[0]);
+    }
+}
+
+/* ---- Streamed reductions ------------------------------------------------------------------- */
+
+/*
+ * A thread copies its next groups of the input to shared memory, and meanwhile reduces those
+ * before.  A thread block has some tiles of outputs, one after the other:
+ *
+ * - Short: as above, except that a thread has groups of adjacent terms.
+ * - Along: a warp has an output, whose terms are one block; a thread has groups of adjacent lanes.
+ */
+
+/* Begins to copy the first `nbytes` of a group to shared memory. */
+__device__ __forceinline__ void copy_group(uint4 *to, const char *from, int nbytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(
+                     (uint32_t)__cvta_generic_to_shared(to)),
+                 "l"(from), "r"(nbytes)
+                 : "memory");
+#else
+    memcpy(to, __builtin_assume_aligned(from, 16), (size_t)nbytes);
+#endif
+}
+
+/* Waits for the groups that the thread copies. */
+__device__ __forceinline__ void wait_for_copies()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
+/* Begins to copy a thread's groups of a tile; along, those after `done` terms of each output. */
+template <typename T>
+__device__ __forceinline__ void copy_ahead(const fused_args &args, int32_t tile, int done)
+{
+    constexpr int SIZE = sizeof(T), LAST = GROUPS<STREAMED> - 1;
+    const int thread = anew(threadIdx.x), columns = (int)args.columns;
+    const int rows = mylib_fused_tile(&args, tile), k = args.streamed;
+    int32_t row = tile * args.walk.tile_rows;
+    int first = thread * G<T>, end = rows * columns, apart = (int)blockDim.x * G<T>;
+    if (args.reduced_way == MYLIB_FUSED_ALONG) {
+        first = done + thread % WARP * G<T>;
+        end = thread / WARP < rows ? columns : 0;
+        apart = WARP * G<T>;
+        row += thread / WARP;
+    }
+    const char *p = args.data[k] + mylib_fused_row(&args, k, row) + first * SIZE;
+    uint4 *place = place_of<STREAMED>(fused_shared + threadIdx.x, args.registers);
+    if (first + LAST * apart + G<T> <= end) {
+#pragma unroll
+        for (int v = 0; v <= LAST; v++)
+            copy_group(place + v * blockDim.x, p + v * apart * SIZE, 16);
+    } else {
+#pragma unroll
+        for (int v = 0; v <= LAST; v++) {
+            const int nbytes = (end - first - v * apart) * SIZE;
+            copy_group(place + v * blockDim.x, p + v * apart * SIZE,
+                       nbytes < 0    ? 0
+                       : nbytes < 16 ? nbytes
+                                     : 16);
+        }
+    }
+}
+
+/* Short: writes a thread's groups of terms to the tile. */
+template <typename T>
+__device__ __forceinline__ void write_groups(const fused_args &args, const T (&x)[N<T, STREAMED>])
+{
+    char *tile = (char *)reduced_values<T, STREAMED>(args);
+    uint32_t at = threadIdx.x;
+#pragma unroll
+    for (int v = 0; v < GROUPS<STREAMED>; v++, at += blockDim.x)
+        *(uint4 *)(tile + at * 16 + (at * args.row_factor >> 20) * args.gap) =
+            *(const uint4 *)&x[v * G<T>];
+}
+
+/*
+ * Along: combines a warp's terms after the first `done` ones with those, whose lanes wait in shared
+ * memory; stores the result after the last term.
+ */
+template <typename F, typename T>
+__device__ __forceinline__ void combine_groups(F f, const fused_args &args, int32_t tile, int done,
+                                               T (&x)[N<T, STREAMED>])
+{
+    constexpr int V = LANES / (WARP * G<T>), TAKEN = WARP * N<T, STREAMED>;
+    const int thread = (int)threadIdx.x, left = (int)args.columns - done;
+    uint4 *place = place_of<STREAMED>(fused_shared + thread, args.registers + 1);
+    alignas(16) T lanes[V][G<T>];
+    if (left < TAKEN) {
+#pragma unroll
+        for (int i = 0; i < N<T, STREAMED>; i++)
+            if ((i / G<T> * WARP + thread % WARP) * G<T> + i % G<T> >= left)
+                x[i] = identity<F::REDUCTION, T>();
+    }
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        *(uint4 *)lanes[v] = done == 0 ? *(const uint4 *)&x[v * G<T>] : place[v * blockDim.x];
+#pragma unroll
+    for (int i = 0; i < N<T, STREAMED>; i++) {
+        T &lane = lanes[i / G<T> % V][i % G<T>];
+        lane = done == 0 && i < V * G<T> ? lane : f(lane, x[i]);
+    }
+    if (left > TAKEN) {
+#pragma unroll
+        for (int v = 0; v < V; v++)
+            place[v * blockDim.x] = *(const uint4 *)lanes[v];
+        return;
+    }
+    const T value = reduce_vectors(f, lanes);
+    if (thread % WARP == 0 && thread / WARP < mylib_fused_tile(&args, tile))
+        store_part(args, tile * args.walk.tile_rows + thread / WARP, value);
+}
+
+template <typename T>
+__global__ void __launch_bounds__(MYLIB_FUSED_STREAMED_THREADS, sizeof(T) == 4 ? 7 : 6)
+    streamed_kernel(const __grid_constant__ fused_args args)
+{
+    const bool is_short = args.reduced_way == MYLIB_FUSED_SHORT;
+    const int taken = is_short ? (int)args.columns : WARP * N<T, STREAMED>;
+    alignas(16) T x[N<T, STREAMED>] = {};
+    int32_t tile = (int32_t)blockIdx.x * args.rounds;
+    int done = 0;
+    bool is_last = false;
+    wait_for_previous();
+    copy_ahead<T>(args, tile, done);
+#pragma unroll 1
+    while (!is_last) {
+        wait_for_copies();
+        run_statements<EASY>(args, position<STREAMED>(), kept_inputs<T, STREAMED>(),
+                             fused_shared + threadIdx.x, x);
+        const int32_t now = tile;
+        const int before = done;
+        done = done + taken < args.columns ? done + taken : 0;
+        tile += done == 0;
+        is_last = done == 0 && (tile == args.walk.tiles || tile % args.rounds == 0);
+        if (!is_last)
+            copy_ahead<T>(args, tile, done);
+        if (is_short) {
+            write_groups<T>(args, x);
+            __syncthreads();
+            with_reduction(args.reduction, [&](auto known) {
+                reduce_tile(known, args, now, reduced_values<T, STREAMED>(args));
+            });
+            __syncthreads();
+        } else {
+            with_reduction(args.reduction,
+                           [&](auto known) { combine_groups(known, args, now, before, x); });
+        }
     }
 }
 
@@ -873,6 +1046,8 @@ template <typename T> const void *kernel_of(const fused_args &args)
 {
     const bool has_calls = args.spare > 0;
     if constexpr (IS_REAL<T>) {
+        if (args.streamed)
+            return (const void *)streamed_kernel<T>;
         if (args.is_reduced)
             return has_calls ? (const void *)reduced_kernel<T, CALLS>
                              : (const void *)reduced_kernel<T, SPACED>;

@@ -17,7 +17,7 @@
  * most often are loaded at once, at the beginning, and kept in hardware registers.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
- * reduced_kernel() in fused.cu.
+ * reduced_kernel() in fused.cu, and streamed_kernel() for short rows of one input.
  */
 #ifndef MYLIB_CUDA_FUSED_H
 #define MYLIB_CUDA_FUSED_H
@@ -54,7 +54,7 @@ extern "C" {
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
-#define MYLIB_FUSED_LONG_GROUPS 4 /* flat, of programs of at least: */
+#define MYLIB_FUSED_LONG_GROUPS 6 /* flat, of programs of at least: */
 #define MYLIB_FUSED_LONG_STATEMENTS 6
 /* Or, if each may be quick and an input is read again: */
 #define MYLIB_FUSED_CHAIN_STATEMENTS 3
@@ -63,7 +63,9 @@ extern "C" {
 #define MYLIB_FUSED_SHARED_NBYTES (48 * 1024) /* available on every GPU */
 #define MYLIB_FUSED_MAX_BLOCKS 64             /* blocks of terms that a thread block reduces */
 #define MYLIB_FUSED_KEPT_BLOCKS 8             /* blocks whose lanes are kept */
-#define MYLIB_FUSED_TILE (24 << 10)           /* bytes of short rows and the gaps between them */
+#define MYLIB_FUSED_TILE 96 /* bytes for each thread, of short rows and the gaps between them */
+#define MYLIB_FUSED_STREAMED_THREADS 128
+#define MYLIB_FUSED_STREAMED_TILES 4 /* the most tiles of a thread block */
 
 /*
  * How threads share a reduction: along the terms of an output, across the outputs, or a thread
@@ -89,6 +91,12 @@ enum {
  */
 #define MYLIB_FUSED_QUICK(op, source) (4 * (op) + (source))
 #define MYLIB_FUSED_QUICK_CONSTANT 2 /* the source; 0 or 1: the number of the kept input */
+/*
+ * A quick product and the quick sum after it are one statement: these are bits of its opcode, the
+ * sum's source from bit SECOND on.  operand[0] is the sum's constant.
+ */
+#define MYLIB_FUSED_QUICK_PAIR 16
+#define MYLIB_FUSED_QUICK_SECOND 5
 #define MYLIB_FUSED_IS_QUICK 255
 #define MYLIB_FUSED_END 0xfefefefeu /* the bits of a statement after the last one */
 MYLIB_ASSERT(MYLIB_OP_add == 0 && MYLIB_OP_subtract == 1 && MYLIB_OP_multiply == 2,
@@ -112,6 +120,7 @@ typedef struct mylib_fused_args {
     int32_t has_functions; /* of f32 or f64 */
     int32_t is_narrow;     /* of f32, with inputs of one or two bytes and without calls */
     int32_t is_reduced;
+    int32_t streamed; /* the operand that is copied ahead to the first spare register, or 0 */
     int64_t columns;
     uint8_t computed_type, result_type;
     uint8_t input_type[MYLIB_PROGRAM_MAX_INPUTS];
@@ -130,11 +139,11 @@ typedef struct mylib_fused_args {
      * from the row of the output on.
      */
     int32_t reduction, reduced_way, sets;
-    int32_t rounds;      /* across: lanes of a thread; short: 1 */
+    int32_t rounds;      /* across: lanes of a thread; else the tiles of a thread block */
     int32_t lane_bits;   /* across: 2^lane_bits lanes; short: 2^lane_bits threads reduce a row */
     int32_t warp_bits;   /* across: 2^warp_bits warps share outputs */
     int32_t gap;         /* short: bytes between rows in shared memory */
-    uint32_t row_factor; /* short: row of a term = its number * row_factor >> 20 */
+    uint32_t row_factor; /* short: row of a term, streamed of a group = number * row_factor >> 20 */
     int64_t part_stride;
     MYLIB_ALIGNAS(16)
     unsigned char constant[MYLIB_FUSED_MAX_CONSTANTS][16]; /* repeated to fill the bytes */
@@ -207,7 +216,9 @@ static inline int mylib_fused_shared(const mylib_fused_args *args)
     if (!args->is_reduced)
         return nbytes;
     if (args->reduced_way == MYLIB_FUSED_SHORT)
-        return nbytes + MYLIB_FUSED_TILE;
+        return nbytes + args->threads * MYLIB_FUSED_TILE;
+    if (args->streamed)
+        return nbytes;
     if (args->reduced_way == MYLIB_FUSED_ACROSS)
         return nbytes + args->threads * (1 + args->lane_bits - args->warp_bits) *
                             mylib_fused_set(args) * size;
@@ -227,9 +238,8 @@ static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
 /* Returns the outputs of a thread block of a reduction. */
 static inline int mylib_fused_outputs(const mylib_fused_args *args)
 {
-    return args->reduced_way == MYLIB_FUSED_ALONG    ? 1
-           : args->reduced_way == MYLIB_FUSED_ACROSS ? args->threads >> args->warp_bits
-                                                     : args->walk.tile_rows;
+    return args->reduced_way == MYLIB_FUSED_ACROSS ? args->threads >> args->warp_bits
+                                                   : args->rounds * args->walk.tile_rows;
 }
 
 /* Returns the thread blocks of a launch. */
@@ -268,7 +278,7 @@ MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int
     return mylib_walk_row(&args->walk, row, &args->row_stride[0][k], MYLIB_MAX_OPERANDS);
 }
 
-/* Returns the rows of a tile of a reduction of short rows. */
+/* Returns the rows of a tile of a reduction. */
 MYLIB_DEVICE_FN int32_t mylib_fused_tile(const mylib_fused_args *args, int32_t block)
 {
     const int32_t rows = args->walk.rows - block * args->walk.tile_rows;
