@@ -462,10 +462,11 @@ def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
     Otherwise they are computed in a temporary array, so that an error leaves `out` unchanged.
     """
     layout = out.__array_interface__["data"], out.shape, out.strides
-    return out.dtype == dtype and not any(
-        np.may_share_memory(out, x)
-        and (x.__array_interface__["data"], x.shape, x.strides) != layout
-        for x in arrays
+    shared = [x for x in arrays if np.may_share_memory(out, x)]
+    return (
+        out.dtype == dtype
+        and all((x.__array_interface__["data"], x.shape, x.strides) == layout for x in shared)
+        and not (shared and core.overlaps_itself(out))
     )
 
 

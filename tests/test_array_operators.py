@@ -368,7 +368,7 @@ def test_equality_with_other_objects() -> None:
 
 def test_shapes_that_do_not_broadcast() -> None:
     x, y = pcd.ones((2, 3), device="cuda"), pcd.ones((2, 4), device="cuda")
-    with pytest.raises(ValueError, match=r"\(2, 3\) \(2, 4\)"):
+    with pytest.raises(ValueError, match=r"\(2,3\) \(2,4\)"):
         x + y
     with pytest.raises(ValueError, match="shape"):
         pcd.add(x, x, out=y)
