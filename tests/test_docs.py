@@ -117,7 +117,7 @@ def test_pages(page: Path, device: str, tmp_path: Path, monkeypatch: pytest.Monk
     """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
     names: dict[str, Any] = {}
     name = str(page.relative_to(ROOT))
     for line, language, _, code in (block for block in _blocks(page) if block.can_run(device)):
