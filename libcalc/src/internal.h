@@ -598,12 +598,14 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
 /*
  * The terms of a reduction: an input's elements, or products of two inputs' elements, converted to
- * `type` (mylib.h) and then to `carrier`, in which the reduction computes (f32 for minima of f16).
+ * `type` (mylib.h) and then to `carrier`, in which the reduction computes (f32 for minima of f16);
+ * or, where CUDA has kernels for that, op(x) of an input's elements x.
  */
 typedef struct mylib_terms {
     mylib_type type, carrier;
     int inputs;
     uint8_t input_type[2];
+    uint8_t op; /* MYLIB_OP_square or MYLIB_OP_absolute, or 0 */
 } mylib_terms;
 
 /*

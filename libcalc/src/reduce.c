@@ -181,7 +181,7 @@ static void begin_values(values *v, const mylib_program *program, mylib_type typ
 
 static void set_terms(values *v, mylib_type type, mylib_type carrier)
 {
-    v->room = (mylib_terms){type, carrier, v->inputs, {0}};
+    v->room = (mylib_terms){type, carrier, v->inputs, {0}, 0};
     for (int k = 0; k < v->inputs; k++)
         v->room.input_type[k] = (uint8_t)v->in[k].type;
     v->terms = &v->room;

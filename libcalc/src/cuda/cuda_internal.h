@@ -133,6 +133,14 @@ size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, 
 /* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
 
 /*
+ * Enqueues the reduction of terms with an `op`, as mylib_cuda_reduce() does for others, and sets
+ * the status.  Returns 0 if no kernel has that op for this layout.
+ */
+int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
+                          const mylib_terms *terms, const mylib_layout *layout, int kept_ndim,
+                          mylib_type out_type, mylib_status *st_ret);
+
+/*
  * Combines the results of 'parts' aligned groups of 2^k blocks each.  'partial' has the first part
  * of all outputs, then the second, ..., of type mylib_cuda_part_type(carrier).  The outputs are
  * operand 0 of the layout, GPU memory of type out_type.
@@ -262,6 +270,7 @@ typedef struct mylib_reduce_args {
     int32_t out_type, out_size;
     int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
     int32_t narrow[2]; /* the type to which inputs are narrowed before they widen to carrier */
+    int32_t op;        /* rows, short: of mylib_terms */
     int32_t kept_ndim, ndim;
     int32_t is_aligned;           /* rows: to 16 bytes */
     int32_t has_warp_per_output;  /* rows, integers */

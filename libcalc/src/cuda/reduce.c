@@ -62,6 +62,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
 {
     set_outputs(args, reduction, terms->carrier, layout, kept_ndim, out_type);
     args->inputs = terms->inputs;
+    args->op = terms->op;
     for (int k = 0; k < terms->inputs; k++) {
         args->in[k] = layout->data[1 + k];
         const mylib_type type = (mylib_type)terms->input_type[k];
@@ -469,6 +470,22 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
 out:
     mylib_cuda_discard(device, scalar, stream);
     return st;
+}
+
+int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
+                          const mylib_terms *terms, const mylib_layout *layout, int kept_ndim,
+                          mylib_type out_type, mylib_status *st_ret)
+{
+    mylib_reduce_args args, chosen;
+    fill(&args, reduction, terms, layout, kept_ndim, out_type);
+    chosen = args;
+    if (reduction == MYLIB_PROD || args.outputs > INT32_MAX || layout->is_host_scalar[1])
+        return 0;
+    choose_way(device, &chosen);
+    if (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)
+        return 0;
+    *st_ret = launch(device, stream, &args);
+    return 1;
 }
 
 /* A result that host and GPU can both access; allocated at the first use. */

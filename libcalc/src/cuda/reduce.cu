@@ -104,6 +104,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
     constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
+    constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && R != MYLIB_PROD;
     reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_SHORT:
@@ -111,6 +112,9 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
             kernel = short_kernel<combine<FLIPPED>, t_i64>;
         else if constexpr (R == MYLIB_SUM || !IS_COMPLEX)
             kernel = short_kernel<F, C>;
+        if constexpr (HAS_MAPPED)
+            if (args->op != 0)
+                kernel = short_kernel<F, C, MAPPED>;
         break;
     case MYLIB_REDUCE_INTEGERS:
         if constexpr (IS_INTEGER)
@@ -119,13 +123,16 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     case MYLIB_REDUCE_ROWS:
         if constexpr (R == MYLIB_SUM)
             if (args->inputs == 2)
-                kernel = rows_kernel<F, M, M, true>;
+                kernel = rows_kernel<F, M, M, PRODUCTS>;
         if constexpr (std::is_same<C, t_f32>::value)
             if (args->input_type[0] == MYLIB_F16)
-                kernel = rows_kernel<F, C, t_f16, false>;
+                kernel = rows_kernel<F, C, t_f16, STORED>;
         if constexpr (!IS_INTEGER)
             if (kernel == NULL)
-                kernel = rows_kernel<F, C, C, false>;
+                kernel = rows_kernel<F, C, C, STORED>;
+        if constexpr (HAS_MAPPED)
+            if (args->op != 0)
+                kernel = rows_kernel<F, C, C, MAPPED>;
         break;
     case MYLIB_REDUCE_LANES:
         kernel = lanes_kernel<ANY, C>;
