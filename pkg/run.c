@@ -550,14 +550,41 @@ static PyObject *finish(call *c, mylib_status status)
     return result;
 }
 
+/*
+ * Copies from another GPU, whose stream is `from`.  Both streams do the copy in their order: so the
+ * source is complete, and nobody changes or frees it too soon.
+ */
+static mylib_status copy_between(const call *c, void *from)
+{
+    const mylib_array *dst = &c->arrays[0], *src = &c->arrays[1];
+    void *to = stream_handle(c->stream);
+    mylib_status status = mylib_stream_wait(dst->device, to, src->device, from);
+    if (status == MYLIB_OK)
+        status = mylib_copy_array(to, dst, src);
+    if (status == MYLIB_OK && mylib_stream_wait(src->device, from, dst->device, to) != MYLIB_OK)
+        status = mylib_synchronize(dst->device, to);
+    return status;
+}
+
 /* dst[...] = src, converted; each is an Array or a NumPy array. */
 static PyObject *copy_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
+    PyObject *from = NULL;
     mylib_status status;
     if (take_all(&c, args, 2, "copy") < 0)
         return NULL;
-    WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
+    const mylib_device dst = c.arrays[0].device, src = c.arrays[1].device;
+    if (dst.kind == src.kind && dst.index != src.index) {
+        if (current_stream(c.state, src, &from) < 0) {
+            release(&c);
+            return NULL;
+        }
+        WITHOUT_GIL(status = copy_between(&c, stream_handle(from)));
+        Py_XDECREF(from);
+    } else {
+        WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
+    }
     return finish(&c, status);
 }
 
