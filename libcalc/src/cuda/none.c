@@ -72,7 +72,7 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
 mylib_status mylib_cuda_synchronize(int device, void *stream) { return no_cuda(); }
 
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout)
+                            mylib_layout *layout, const char *const *names)
 {
     return no_cuda();
 }
