@@ -78,6 +78,7 @@
 /* f32, on a GPU: X(op, quick function); most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X) \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32) \
+    X(erf, erf_quick_f64) \
     X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64) \
     X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64) \
     X(sinh, sinh_quick_f64) X(cosh, cosh_quick_f64) \
