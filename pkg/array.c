@@ -32,11 +32,17 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
         return NULL;
     if (run_operation(state, op, is_true_division, 0, NULL, args, out, NULL, &result) <= DONE)
         return result;
+    const int adds_in_place = out != NULL && op == MYLIB_OP_add;
     if (out == NULL)
         out = Py_None;
-    return b != NULL
-               ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
-               : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
+    result = b != NULL
+                 ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
+                 : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
+    if (result != Py_NotImplemented || !adds_in_place)
+        return result;
+    /* Subclasses inherit the slot of += for sequences too, whose result Python does not check. */
+    Py_DECREF(result);
+    return PyNumber_Add(a, b);
 }
 
 /* The binary operators: the slot, the operation that computes it, and whether / is the true one. */
