@@ -53,8 +53,8 @@ _ADVICE = {
 def own_rules(x: Any, depth: int = 0) -> Any:
     """Returns the first object with rules of its own: `x`, or one in its lists; None without one.
 
-    Rules are ``__array_function__``, ``__array_ufunc__``, a subclass of ndarray, a mask, or no shape
-    at all: a null dataspace of HDF5.
+    Rules are ``__array_function__``, ``__array_ufunc__``, a subclass of ndarray, a mask, or
+    no shape at all (a null dataspace of HDF5).
     """
     kind = type(x)
     if kind in _PLAIN or issubclass(kind, np.generic | core.ArrayBase):

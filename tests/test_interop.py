@@ -446,6 +446,17 @@ def test_interface_and_streams(waits: list[Any]) -> None:
     assert (s.handle, 0) in waits
 
 
+def test_an_interface_that_the_object_holds_itself() -> None:
+    class Holder:
+        pass
+
+    holder: Any = Holder()
+    holder.array = gpu([1.0, 2.0])
+    holder.__cuda_array_interface__ = _interop.cuda_array_interface(holder.array)
+    for taken in (pcd.asarray(holder), pcd.from_dlpack(holder), pcd.sqrt(holder)):
+        assert taken.device == "cuda:0" and taken.shape == (2,)
+
+
 def test_interface_of_version_2() -> None:
     array = gpu([1.0, 2.0])
 
