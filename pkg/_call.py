@@ -5,7 +5,7 @@ others come here: from the operations (`call`), from the operators of `Array` (`
 from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
 for element types, powers and overlap.
 
-`core.map` computes host arrays in native byte order, and `core.map_arrays` Arrays.
+`core.map` computes host arrays in native byte order, and `core.compute` Arrays.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ._operands import (
     type_number,
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
-from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
+from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES
 from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
@@ -205,8 +205,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
 
     They do if both operands are Python numbers, or one is an int beyond the other's integer type.
     """
-    name = operation.__name__
-    if name not in COMPARISONS:
+    if not operation.compares:
         return None
     if all(map(is_number, inputs)):
         return bool(operation(*map(python_number, inputs)))
@@ -217,7 +216,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
         if dtype.kind in "iub":
             info = np.iinfo(np.int64 if dtype.kind == "b" else dtype)
             if not info.min <= number <= info.max:
-                return compare_beyond(name, number, k == 0)
+                return compare_beyond(operation.__name__, number, k == 0)
     return None
 
 
@@ -329,7 +328,7 @@ def _call_with_rules(
         raise refusal(f"an operand of {operation.__name__}()", found) from error
     except OverflowError:
         # Integers and a number beyond their type: NumPy has the answer, but crashes with `where`.
-        if operation.__name__ not in COMPARISONS or "where" in keywords:
+        if not operation.compares or "where" in keywords:
             raise
         return getattr(np, operation.__name__)(*inputs, **keywords)
 
@@ -507,11 +506,11 @@ def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: 
     for x, dtype in zip(map(in_native_order, arrays), dtypes, strict=False):
         given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
         if x.dtype != dtype:
-            flags |= conversion(x.dtype, dtype).map(-1, "K", given[-1], (x,))
+            flags |= conversion(x.dtype, dtype).call(-1, "K", given[-1], (x,), True)
     result = out if out.dtype == dtypes[-1] else np.empty_like(out, dtypes[-1])
     flags |= core.map(operation.index, ordinal, result, *given)
     if result is not out:
-        flags |= conversion(result.dtype, out.dtype).map(-1, "K", out, (result,))
+        flags |= conversion(result.dtype, out.dtype).call(-1, "K", out, (result,), True)
     return flags
 
 
@@ -688,7 +687,9 @@ def _compute(
         core.copy(result, np.asarray(answer))
     else:
         try:
-            result = core.map_arrays(operation.index, is_true_division, inputs)
+            result = core.compute(operation.index, is_true_division, *inputs)
+            if result is NotImplemented:
+                raise TypeError("operands of these types and places cannot be computed together")
         except TypeError as error:
             raise explain(operation, error, inputs) from error.__cause__
     if where is not True:

@@ -21,7 +21,7 @@ from .._call import (
     resolve,
     type_of_power,
 )
-from .._table import COMPARISONS, LOGIC, OPERATIONS
+from .._table import LOGIC, OPERATIONS
 from .graph import Graph, operands
 
 CONVERT: int = core.STEP_CONVERT
@@ -180,7 +180,7 @@ class _Lowering:
             try:
                 places.append(self.materialize(x, dtype).place)
             except OverflowError:
-                if name not in COMPARISONS or dtype.kind not in "iub":
+                if not operation.compares or dtype.kind not in "iub":
                     raise
                 return self.fixed(values[1 - k], compare_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
