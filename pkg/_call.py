@@ -10,7 +10,6 @@ for element types, powers and overlap.
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -847,50 +846,13 @@ def power(base: Any, exponent: Any) -> Any:
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)
-    if is_refused(base.dtype, number):
-        return OPERATIONS["power"](base, exponent)  # not if there are no elements
-    if number == 0.5:
-        return OPERATIONS["sqrt"](base * 1.0 if base.dtype.kind in "biu" else base)
-    if isinstance(number, float) and base.dtype.kind in "biu":
-        base = base.astype(np.float64)
-    return _integer_power(base, int(number))
-
-
-def _integer_power(base: Any, exponent: int) -> Any:
-    if base.dtype == np.bool_:
-        base = base.astype(type_of_power(exponent))
-    if exponent == 0:
-        result: Any = core.empty_like(base, base.dtype, base._ordinal)
-        core.copy(result, np.ones((), base.dtype))
-        return result
-    if exponent < 0:
-        return 1 / _integer_power(base, -exponent)
-    result = power_by_products(base, exponent, operator.mul, OPERATIONS["square"])
-    return result.copy() if result is base else result
-
-
-def type_of_power(exponent: int) -> np.dtype[Any]:
-    """Returns NumPy's type for a power of bools: that of their `square`, or int64."""
-    return np.dtype(np.int8 if exponent == 2 else np.int64)
-
-
-def is_refused(dtype: np.dtype[Any], exponent: float) -> bool:
-    """Tells whether elements of a type have no power with this exponent."""
-    return dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0
-
-
-def power_by_products(
-    base: Any, exponent: int, multiply: Callable[[Any, Any], Any], square: Callable[[Any], Any]
-) -> Any:
-    """Computes base ** exponent, 1 or more, by squares and products in the order of the bits."""
-    result = None
-    while True:
-        if exponent & 1:
-            result = base if result is None else multiply(result, base)
-        exponent >>= 1
-        if not exponent:
-            return result
-        base = square(base)
+    if number == 0.5 and base.dtype.kind in "fc":
+        return OPERATIONS["sqrt"](base)
+    if number == 2 and base.dtype.kind in ("iufc" if isinstance(number, int) else "fc"):
+        return OPERATIONS["square"](base)
+    return core.slow_paths["raised"](float(number) if isinstance(number, float) else int(number))(
+        base
+    )
 
 
 core.slow_paths.update(call=call, operator=call_operator, explain=explain, finish=finish)
