@@ -534,6 +534,16 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
+/* Called while a loop polls. */
+static inline void mylib_cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
 /* Returns how many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
@@ -615,13 +625,6 @@ typedef struct mylib_terms {
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);
-/*
- * Does the same for a result of one element, which goes to *result in host memory; operand 0's
- * address is ignored.  Waits.
- */
-mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_terms *terms, mylib_layout *layout,
-                                       mylib_type out_type, void *result);
 /*
  * Reduces the values of a program over a layout of GPU memory and host scalars, converted to 'type'
  * and then to the carrying type (mylib.h).  Operand 0, out_type and the dimensions are those of

@@ -354,6 +354,14 @@ static mylib_status trace_host(void)
     return mylib_trace(gpu, NULL, &in, number);
 }
 
+/* Waits for the least exponent. */
+static mylib_status power(void)
+{
+    const mylib_array out = in_type(row_of(gpu_out, gpu), MYLIB_I64);
+    const mylib_array in = in_type(row_of(gpu_in, gpu), MYLIB_I64), inputs[2] = {in, in};
+    return mylib_map(MYLIB_OP_power, gpu, stream, &out, inputs);
+}
+
 static mylib_status scalar_i64(void)
 {
     int64_t result;
@@ -434,6 +442,7 @@ static const struct scenario {
     SCENARIO(dot_host),
     SCENARIO(trace),
     SCENARIO(trace_host),
+    SCENARIO(power),
     SCENARIO(scalar_i64),
     SCENARIO(scalar_f64),
     SCENARIO(scalar_c128),

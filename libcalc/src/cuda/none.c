@@ -115,13 +115,6 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
     return no_cuda();
 }
 
-mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_terms *terms, mylib_layout *layout,
-                                       mylib_type out_type, void *result)
-{
-    return no_cuda();
-}
-
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result)
 {
