@@ -646,6 +646,26 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
  */
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host);
+/* A small copy: rows of elements, whose strides lead from row to row and within a row. */
+typedef struct mylib_copy_piece {
+    char *to;
+    const char *from;
+    int64_t to_stride[2], from_stride[2];
+    int32_t count, columns; /* elements in all, and of a row */
+    int32_t size;           /* of an element, or 16 if all are contiguous */
+} mylib_copy_piece;
+
+/* Copies of one launch, whose arguments have 4 KB. */
+#define MYLIB_MAX_PIECES 60
+#define MYLIB_PIECE_NBYTES (64 << 10) /* the most of a piece */
+typedef struct mylib_copies {
+    int32_t pieces;
+    mylib_copy_piece piece[MYLIB_MAX_PIECES];
+} mylib_copies;
+
+/* Enqueues copies to parts of dst, which are disjoint from their sources, on its GPU. */
+mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
+                                    const mylib_copies *copies);
 /* out[i] = start + i * step over GPU memory; see mylib_arange(). */
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step);

@@ -192,6 +192,21 @@ cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cu
     return end_launch(before, st);
 }
 
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    for (const mylib_copy_piece *p = copies->piece; p < copies->piece + copies->pieces; p++)
+        for (int i = 0; i < p->count; i++) {
+            const int row = i / p->columns, column = i % p->columns;
+            memcpy(p->to + row * p->to_stride[0] + column * p->to_stride[1],
+                   p->from + row * p->from_stride[0] + column * p->from_stride[1], (size_t)p->size);
+        }
+    return cudaSuccess;
+}
+
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream)
 {

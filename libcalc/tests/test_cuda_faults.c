@@ -197,6 +197,14 @@ static mylib_status repeat_in(void)
     return copy_array(matrix_of(gpu_out, gpu, columns, NULL),
                       matrix_of(host_in, test_cpu, columns, repeated), NULL);
 }
+static mylib_status join(void)
+{
+    static const int64_t parts[2][1] = {{N - 100}, {100}};
+    const mylib_array dst = row_of(gpu_out, gpu);
+    mylib_array src[2] = {row_of(gpu_in, gpu), row_of(gpu_in, gpu)};
+    src[0].shape = parts[0], src[1].shape = parts[1];
+    return mylib_copy_arrays(stream, &dst, 0, 2, src);
+}
 static mylib_status fill(void)
 {
     return copy_array(row_of(gpu_out, gpu), number_of(test_cpu, host_in), NULL);
@@ -415,6 +423,7 @@ static const struct scenario {
     SCENARIO(transpose_in),
     SCENARIO(convert_out),
     SCENARIO(repeat_in),
+    SCENARIO(join),
     SCENARIO(fill),
     SCENARIO(range),
     SCENARIO(map_rows),

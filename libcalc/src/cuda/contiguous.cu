@@ -450,6 +450,46 @@ cudaError_t launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStre
     return cudaGetLastError();
 }
 
+/* ---- Small copies -------------------------------------------------------------------------- */
+
+constexpr int COPY_N = 4;
+
+template <typename T> __device__ __forceinline__ void copy_piece(const mylib_copy_piece &p)
+{
+    const int first = (int)(blockIdx.x * (THREADS * COPY_N) + threadIdx.x);
+    T x[COPY_N];
+#pragma unroll
+    for (int pass = 0; pass < 2; pass++) {
+#pragma unroll
+        for (int k = 0; k < COPY_N; k++) {
+            const int i = first + k * THREADS, row = i / p.columns, column = i - row * p.columns;
+            if (pass == 0 && i < p.count)
+                x[k] = *(const T *)(p.from + row * p.from_stride[0] + column * p.from_stride[1]);
+            if (pass == 1 && i < p.count)
+                *(T *)(p.to + row * p.to_stride[0] + column * p.to_stride[1]) = x[k];
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS)
+    copies_kernel(const __grid_constant__ mylib_copies copies)
+{
+    const mylib_copy_piece &p = copies.piece[blockIdx.y];
+    wait_for_previous();
+    switch (p.size) {
+    case 1:
+        return copy_piece<uint8_t>(p);
+    case 2:
+        return copy_piece<uint16_t>(p);
+    case 4:
+        return copy_piece<uint32_t>(p);
+    case 8:
+        return copy_piece<uint64_t>(p);
+    default:
+        return copy_piece<uint4>(p);
+    }
+}
+
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
 /* Elements of a thread, at a distance of THREADS. */
@@ -536,6 +576,16 @@ cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stre
 cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream)
 {
     return launch((const void *)fetch_kernel, dim3(1), (args->nbytes + 3) / 4, args, 0, stream);
+}
+
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream)
+{
+    int most = 1;
+    for (int k = 0; k < copies->pieces; k++)
+        most = copies->piece[k].count > most ? copies->piece[k].count : most;
+    const unsigned blocks = (unsigned)(most + THREADS * COPY_N - 1) / (THREADS * COPY_N);
+    return launch((const void *)copies_kernel, dim3(blocks, (unsigned)copies->pieces), THREADS,
+                  copies, 0, stream);
 }
 
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,

@@ -234,6 +234,7 @@ typedef struct mylib_flags_args {
  * flags: the kernel finds them from the operands and results.
  */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream);

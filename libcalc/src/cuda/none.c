@@ -109,6 +109,12 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     return no_cuda();
 }
 
+mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
+                                    const mylib_copies *copies)
+{
+    return no_cuda();
+}
+
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step)
 {

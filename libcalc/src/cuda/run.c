@@ -379,6 +379,24 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
     return mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
 }
 
+/* ---- Small copies -------------------------------------------------------------------------- */
+
+mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
+                                    const mylib_copies *copies)
+{
+    const int device = dst->device.index;
+    int64_t strides[MYLIB_MAX_NDIM];
+    ENTER_DEVICE(device);
+    mylib_array_strides(dst, strides);
+    RETURN_IF_ERROR(
+        mylib_cuda_check_memory(device, "dst", dst->data, dst->type, dst->ndim, strides));
+    for (const mylib_copy_piece *p = copies->piece; p < copies->piece + copies->pieces; p++)
+        RETURN_IF_ERROR(
+            mylib_cuda_check_memory(device, "src", p->from, dst->type, 2, p->from_stride));
+    CUDA_RETURN_IF_ERROR(mylib_launch_copies(copies, stream));
+    return MYLIB_OK;
+}
+
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
