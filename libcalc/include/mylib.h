@@ -503,6 +503,15 @@ MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
                                         const mylib_array *src);
 
 /*
+ * Joins arrays: copies src[0], src[1], ... to consecutive slices of dst along `axis`, each as
+ * mylib_copy_array() does.  All have dst's number of dimensions, their sizes along the axis add up
+ * to dst's, and none overlaps dst.  On one GPU small arrays of dst's type are copied together, in
+ * one launch.
+ */
+MYLIB_API mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, int count,
+                                         const mylib_array *src);
+
+/*
  * Writes out[i] = start + i * step to a one-dimensional array of any type but bool, computed in
  * that type (f16 in f32, rounded once).  start and step each point to one element of the type in
  * host memory; for f16, to f32 numbers.  For a GPU array the work is enqueued on 'stream'.

@@ -534,6 +534,16 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
+/* Called while a loop polls. */
+static inline void mylib_cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
 /* Returns how many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
@@ -618,13 +628,6 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);
 /*
- * Does the same for a result of one element, which goes to *result in host memory; operand 0's
- * address is ignored.  Waits.
- */
-mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_terms *terms, mylib_layout *layout,
-                                       mylib_type out_type, void *result);
-/*
  * Reduces the values of a program over a layout of GPU memory and host scalars, converted to 'type'
  * and then to the carrying type (mylib.h).  Operand 0, out_type and the dimensions are those of
  * mylib_cuda_reduce().
@@ -645,6 +648,26 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
  */
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host);
+/* A small copy: rows of elements, whose strides lead from row to row and within a row. */
+typedef struct mylib_copy_piece {
+    char *to;
+    const char *from;
+    int64_t to_stride[2], from_stride[2];
+    int32_t count, columns; /* elements in all, and of a row */
+    int32_t size;           /* of an element, or 16 if all are contiguous */
+} mylib_copy_piece;
+
+/* Copies of one launch, whose arguments have 4 KB. */
+#define MYLIB_MAX_PIECES 60
+#define MYLIB_PIECE_NBYTES (64 << 10) /* the most of a piece */
+typedef struct mylib_copies {
+    int32_t pieces;
+    mylib_copy_piece piece[MYLIB_MAX_PIECES];
+} mylib_copies;
+
+/* Enqueues copies to parts of dst, which are disjoint from their sources, on its GPU. */
+mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
+                                    const mylib_copies *copies);
 /* out[i] = start + i * step over GPU memory; see mylib_arange(). */
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step);

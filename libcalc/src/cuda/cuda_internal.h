@@ -242,6 +242,7 @@ typedef struct mylib_flags_args {
  * flags: the kernel finds them from the operands and results.
  */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream);
@@ -302,16 +303,34 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 /* Gives the maximum thread blocks of a cluster on the current device; 1 without clusters. */
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret);
 
-/* One operation on one pair of scalars; the host can read the result. */
+/*
+ * Results that the host polls for are words of 8 bytes in pinned memory: 4 bytes of the value, and
+ * a mark above them.  One store writes both, so whoever sees the mark sees the value, without a
+ * fence.
+ */
+#define MYLIB_MARK ((uint64_t)1 << 32)
+
+/* Sends `nbytes` of GPU memory to the host. */
+typedef struct mylib_fetch_args {
+    const char *from;
+    uint64_t *to;
+    int32_t nbytes;
+} mylib_fetch_args;
+#define MYLIB_FETCHED_NBYTES 1024 /* the most: a word for each thread */
+
+cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream);
+
+/* One operation on one pair of scalars. */
 typedef struct mylib_scalar_result {
-    unsigned char value[16];
+    MYLIB_ALIGNAS(16) unsigned char value[16];
     int32_t status;
 } mylib_scalar_result;
+#define MYLIB_SCALAR_WORDS 5
 
 typedef struct mylib_scalar_args {
     unsigned char a[16], b[16];
     int32_t op, type;
-    mylib_scalar_result *result;
+    uint64_t *result; /* words for the host */
 } mylib_scalar_args;
 
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream);

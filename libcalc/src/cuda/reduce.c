@@ -2,7 +2,6 @@
  * cuda/reduce.c - reductions of GPU memory: divides the work, and launches the kernels of
  * reduce.cu. Plain C.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -479,40 +478,15 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
     mylib_reduce_args args, chosen;
     fill(&args, reduction, terms, layout, kept_ndim, out_type);
     chosen = args;
-    if (reduction == MYLIB_PROD || args.outputs > INT32_MAX || layout->is_host_scalar[1])
+    /* The program's kernel takes shorter rows at the speed of memory. */
+    if (reduction == MYLIB_PROD || args.terms <= MYLIB_BLOCK_LANES || args.outputs > INT32_MAX ||
+        layout->is_host_scalar[1])
         return 0;
     choose_way(device, &chosen);
     if (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)
         return 0;
     *st_ret = launch(device, stream, &args);
     return 1;
-}
-
-/* A result that host and GPU can both access; allocated at the first use. */
-static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *host_result;
-
-mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_terms *terms, mylib_layout *layout,
-                                       mylib_type out_type, void *result)
-{
-    mylib_reduce_args args;
-    mylib_status st;
-    ENTER_DEVICE(device);
-    pthread_mutex_lock(&result_lock);
-    if (host_result == NULL)
-        CUDA_TRY(cudaHostAlloc(&host_result, sizeof(t_c128),
-                               cudaHostAllocPortable | cudaHostAllocMapped));
-    layout->data[0] = host_result;
-    fill(&args, reduction, terms, layout, 0, out_type);
-    if (args.terms != 0)
-        MYLIB_TRY(check_inputs(device, terms, layout));
-    MYLIB_TRY(launch(device, stream, &args));
-    CUDA_TRY(cudaStreamSynchronize(stream));
-    memcpy(result, host_result, mylib_type_size(out_type));
-out:
-    pthread_mutex_unlock(&result_lock);
-    return st;
 }
 
 /* ---- Reductions in pieces ------------------------------------------------------------------ */
