@@ -615,6 +615,8 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     keywords = {} if out is None else {"out": out}
     operation = core.operations[index]
     result = _compute(operation, bool(is_true_division), inputs, keywords)
+    if result is NotImplemented and keywords and operation.__name__ == "add":
+        return operator.add(*inputs)  # Python would return it: a subclass's += is for sequences too
     other = next((x for x in inputs if isinstance(x, np.generic)), None)
     if result is not NotImplemented or other is None:
         return result

@@ -32,17 +32,11 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
         return NULL;
     if (run_operation(state, op, is_true_division, 0, NULL, args, out, NULL, &result) <= DONE)
         return result;
-    const int adds_in_place = out != NULL && op == MYLIB_OP_add;
     if (out == NULL)
         out = Py_None;
-    result = b != NULL
-                 ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
-                 : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
-    if (result != Py_NotImplemented || !adds_in_place)
-        return result;
-    /* Subclasses inherit the slot of += for sequences too, whose result Python does not check. */
-    Py_DECREF(result);
-    return PyNumber_Add(a, b);
+    return b != NULL
+               ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
+               : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
 }
 
 /* The binary operators: the slot, the operation that computes it, and whether / is the true one. */
@@ -589,15 +583,11 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     return result;
 }
 
-/* Returns 1 if an object or its type has an attribute, 0 if not, -1 with an exception set. */
+/* Returns 1 if an object has an attribute (not by __getattr__()), 0 if not, -1 with an exception. */
 static int has_attribute(PyObject *object, const char *text)
 {
-    PyObject *name = PyUnicode_InternFromString(text), *attribute = NULL;
-    if (name != NULL && (attribute = PyObject_GetAttr((PyObject *)Py_TYPE(object), name)) == NULL &&
-        PyErr_ExceptionMatches(PyExc_AttributeError)) {
-        PyErr_Clear();
-        attribute = PyObject_GenericGetAttr(object, name); /* no __getattr__(), which may be slow */
-    }
+    PyObject *name = PyUnicode_InternFromString(text);
+    PyObject *attribute = name != NULL ? PyObject_GenericGetAttr(object, name) : NULL;
     Py_XDECREF(name);
     Py_XDECREF(attribute);
     if (attribute != NULL)

@@ -531,10 +531,7 @@ static PyObject *finish(call *c, mylib_status status)
     return result;
 }
 
-/*
- * Copies from another GPU, whose stream is `from`.  Both streams do the copy in their order: so the
- * source is complete, and nobody changes or frees it too soon.
- */
+/* Copies from another GPU in the order of its stream too, so nobody frees the source too soon. */
 static mylib_status copy_between(const call *c, void *from)
 {
     const mylib_array *dst = &c->arrays[0], *src = &c->arrays[1];
@@ -556,16 +553,15 @@ static PyObject *copy_function(PyObject *module, PyObject *args)
     if (take_all(&c, args, 2, "copy") < 0)
         return NULL;
     const mylib_device dst = c.arrays[0].device, src = c.arrays[1].device;
-    if (dst.kind == src.kind && dst.index != src.index) {
-        if (current_stream(c.state, src, &from) < 0) {
-            release(&c);
-            return NULL;
-        }
-        WITHOUT_GIL(status = copy_between(&c, stream_handle(from)));
-        Py_XDECREF(from);
-    } else {
-        WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
+    const int crosses = dst.kind == src.kind && dst.index != src.index;
+    if (crosses && current_stream(c.state, src, &from) < 0) {
+        release(&c);
+        return NULL;
     }
+    WITHOUT_GIL(
+        status = crosses ? copy_between(&c, stream_handle(from))
+                         : mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
+    Py_XDECREF(from);
     return finish(&c, status);
 }
 
