@@ -597,15 +597,9 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
         return NULL;
     for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
         done = take_operand(&c, k, args[k]);
-    if (done == DONE)
-        done = take_truth(&c, 0);
-    if (done == DONE)
-        done = choose_selected(&c, &type);
-    if (done == DONE)
-        done = place(&c);
-    if (done == DONE)
-        done = broadcast(&c, &ndim, shape);
-    if (done == DONE) {
+    if (done == DONE && (done = take_truth(&c, 0)) == DONE &&
+        (done = choose_selected(&c, &type)) == DONE && (done = place(&c)) == DONE &&
+        (done = broadcast(&c, &ndim, shape)) == DONE) {
         out = new_output(&c, type, num_of_type(type), 'K', ndim, shape);
         if (out == NULL || note_uses(&c, out) < 0)
             done = FAILED;
@@ -631,8 +625,7 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
     for (int k = 1; k < 3; k++) {
         if (c.arrays[k].type != c.arrays[0].type || c.arrays[k].device.kind != MYLIB_CPU) {
             release(&c);
-            PyErr_SetString(PyExc_TypeError, "arange(): start and step must be of out's type");
-            return NULL;
+            return PyErr_Format(PyExc_TypeError, "arange(): start and step must be of out's type");
         }
     }
     WITHOUT_GIL(status = mylib_arange(stream_handle(c.stream), &c.arrays[0], c.arrays[1].data,
@@ -650,11 +643,9 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     Py_ssize_t count = PyTuple_GET_SIZE(args);
 
-    if (count < 4 || count > 5) {
-        PyErr_SetString(PyExc_TypeError,
-                        "map() takes an operation, an ordinal, out, and one or two inputs");
-        return NULL;
-    }
+    if (count < 4 || count > 5)
+        return PyErr_Format(PyExc_TypeError,
+                            "map() takes an operation, an ordinal, out, and one or two inputs");
     long op = PyLong_AsLong(PyTuple_GET_ITEM(args, 0)),
          ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
     if ((op == -1 || ordinal == -1) && PyErr_Occurred())
@@ -663,10 +654,8 @@ static PyObject *map_function(PyObject *module, PyObject *args)
         PyErr_Format(PyExc_ValueError, "there is no operation %ld, or no device %ld", op, ordinal);
         return NULL;
     }
-    if (count - 3 != mylib_op_arity((mylib_op)op)) {
-        PyErr_SetString(PyExc_TypeError, "map(): the number of inputs is not the operation's");
-        return NULL;
-    }
+    if (count - 3 != mylib_op_arity((mylib_op)op))
+        return PyErr_Format(PyExc_TypeError, "map(): the number of inputs is not the operation's");
     c.device = device_of_ordinal((int)ordinal);
     if (take_arrays(&c, &PyTuple_GET_ITEM(args, 2), count - 2) < 0)
         return NULL;
