@@ -144,9 +144,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                         "an Array is made by pkg.asarray(), pkg.zeros(), pkg.empty() and the like");
 }
 
-/*
- * Visits references.  No tp_clear is needed: a cycle through an Array includes a mutable object.
- */
+/* Visits references.  No tp_clear is needed: a cycle through an Array includes a mutable object. */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
@@ -479,9 +477,7 @@ static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize
                      args[5]);
 }
 
-/*
- * Finds the order of the axes of a new array that keeps the layout of an array with these strides.
- */
+/* Finds the order of the axes of a new array in the layout of one with these strides. */
 static void sort_axes(int ndim, const int64_t *strides, int *axes)
 {
     for (int d = 0; d < ndim; d++) {

@@ -282,10 +282,7 @@ PyType_Spec memory_spec = {
                              {0, NULL}},
 };
 
-/*
- * Returns the streams (None: the default one) that have been given work on the Array's memory, its
- * own first.
- */
+/* Returns the streams (None: the default one) with work on the Array's memory, its own first. */
 static PyObject *streams_of(PyObject *module, PyObject *object)
 {
     if (!is_array(PyModule_GetState(module), object))

@@ -83,9 +83,7 @@ static int run_in_pieces(run *r, int64_t count)
     int64_t step = each >= r->most ? 1 : r->most / each;
     char *data[1 + MYLIB_PROGRAM_MAX_INPUTS];
     int64_t stride[1 + MYLIB_PROGRAM_MAX_INPUTS], unused;
-    /*
-     * Each array's size along the dimension, in our own copy of the shape: these are host arrays.
-     */
+    /* Each array's size along the dimension, in our own copy of its shape. */
     int64_t *piece[1 + MYLIB_PROGRAM_MAX_INPUTS];
     for (int k = 0; k < arrays; k++) {
         const mylib_array *a = &r->c->arrays[k];
@@ -110,10 +108,7 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
-/*
- * Computes `count` elements, or those of `m` if the call has a mask, and releases the GIL if that
- * pays.
- */
+/* Computes `count` elements, or those of a mask `m`; releases the GIL if that pays. */
 static int compute(const call *c, const computation *what, masked *m, int64_t count, int is_new,
                    int *flags_ret)
 {
@@ -635,8 +630,7 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
 
 /*
  * out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All are NumPy arrays in
- * native byte order, of the operation's types, and broadcast to `out`.  Returns the floating-point
- * flags.
+ * native byte order, of the operation's types, and broadcast to `out`.  Returns the flags.
  */
 static PyObject *map_function(PyObject *module, PyObject *args)
 {
