@@ -27,10 +27,7 @@ typedef struct program_object {
     computation computation; /* runs the program */
 } program_object;
 
-/*
- * Copies a sequence of at most `most` items to a tuple, which Python code of its items cannot
- * change.
- */
+/* Copies a sequence of at most `most` items to a tuple, which its items cannot change. */
 static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
 {
     PyObject *tuple = PySequence_Tuple(object);
@@ -42,10 +39,7 @@ static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t mo
     return tuple;
 }
 
-/*
- * Sets a zeroed constant from a tuple (dtype, value): converts the value, a scalar or an array of
- * one element.
- */
+/* Sets a zeroed constant from a tuple (dtype, value): converts the value, of one element. */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
     PyObject *dtype, *value;

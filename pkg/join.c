@@ -55,8 +55,7 @@ static int copy_parts(const join *j, PyObject *result, PyObject *stream)
 
 /*
  * Finds the strides that NumPy gives joined Arrays: axes sorted by the strides of all, in C order
- * where these disagree.  Unlike NumPy's iterator (output_strides()), it begins with the slowest
- * axis.
+ * where these disagree.  Unlike output_strides(), it begins with the slowest axis.
  */
 static void joined_strides(const join *j, const int64_t *shape, mylib_type type, int64_t *strides)
 {
@@ -221,9 +220,7 @@ static PyObject *join_arrays_function(PyObject *module, PyObject *args)
     return result;
 }
 
-/*
- * Computes pkg.concatenate() and pkg.stack(); pkg._manipulation.join_slowly() is their slow path.
- */
+/* Computes concatenate() and stack(); pkg._manipulation.join_slowly() is their slow path. */
 static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);

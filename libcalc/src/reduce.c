@@ -152,8 +152,7 @@ static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *ext
 
 /*
  * The values of a program for its inputs, broadcast against each other.  If they are an input's
- * elements, or products of two inputs', `terms` describes them and a GPU reduces them in one
- * launch.
+ * elements, or products of two inputs', `terms` describes them, for one launch on a GPU.
  */
 typedef struct values {
     const mylib_program *program;

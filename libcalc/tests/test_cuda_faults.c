@@ -497,10 +497,7 @@ static cuda_standin_counts count_after_cleanup(void)
     return count_now();
 }
 
-/*
- * Tells whether a call frees something.  If it fails in the library's own cleanup, the resource
- * stays.
- */
+/* Tells whether a call frees something, which stays if it fails in the library's cleanup. */
 static int gives_back(const char *call)
 {
     return strstr(call, "Free") != NULL || strstr(call, "Destroy") != NULL;

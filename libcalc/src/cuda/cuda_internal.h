@@ -87,25 +87,18 @@ static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 2
 
 /* ---- Functions (functions.c) --------------------------------------------------------------- */
 
-/*
- * Does what mylib_cuda_launch() does, for functions.  `launch` enqueues a conversion.
- */
+/* Does what mylib_cuda_launch() does, for functions.  `launch` enqueues a conversion. */
 typedef mylib_status mylib_cuda_launch_statement(const mylib_statement *s, mylib_layout *layout,
                                                  void *stream);
 mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *layout,
                                         void *stream, mylib_cuda_launch_statement *launch);
 
-/*
- * Returns the most elements of a piece that needs 'nbytes' of temporary memory per element, out of
- * `room` bytes.
- */
+/* Returns the most elements of a piece in `room` bytes of memory, with 'nbytes' for each. */
 int64_t mylib_cuda_piece(size_t room, size_t nbytes);
 
 /* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
 
-/*
- * Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context.
- */
+/* Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context. */
 mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
                                      mylib_type type, int ndim, const int64_t *strides);
 /*

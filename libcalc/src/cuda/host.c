@@ -454,9 +454,7 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
     return MYLIB_OK;
 }
 
-/*
- * Launches the kernel of a piece: operands are contiguous in the slot; constants are host scalars.
- */
+/* Launches the kernel of a piece: operands are contiguous in the slot, or host scalars. */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
     mylib_strides few[MYLIB_FEW_ROWS];

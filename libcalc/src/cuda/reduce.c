@@ -187,10 +187,9 @@ static int are_rows(mylib_reduce_args *args)
 }
 
 /*
- * Chooses the kernel for short rows, if they fill at least half of the memory that they span.
- * Tiles have whole rounds of all threads, which also aligns the next tile, unless rows are aligned
- * anyway and much of the tile would stay empty.  Longer rows of narrow integers are faster by
- * vectors.
+ * Chooses the kernel for short rows, if they fill at least half of the memory that they span. Tiles
+ * have whole rounds of all threads, which also aligns the next tile, unless rows are aligned anyway
+ * and much of the tile would stay empty.  Longer narrow integers are faster by vectors.
  */
 static int choose_short(mylib_reduce_args *args)
 {
@@ -387,9 +386,7 @@ static void choose_parts_way(mylib_reduce_args *args)
 
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args);
 
-/*
- * Launches for each half of the outermost dimension: the outputs exceed a launch's 32-bit numbers.
- */
+/* Launches for each half of the outermost dimension: the outputs exceed 32-bit numbers. */
 static mylib_status launch_halves(int device, void *stream, const mylib_reduce_args *args)
 {
     mylib_reduce_args half = *args;

@@ -194,9 +194,7 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
 {
-    /*
-     * Query the kernel with the highest resource use; all are compiled for the same architectures.
-     */
+    /* Ask the kernel that uses most resources; all are compiled for the same architectures. */
     const void *kernel = (const void *)lanes_kernel<combine_by_call, t_c128>;
     cudaFuncAttributes attributes;
     cudaLaunchConfig_t config = {};

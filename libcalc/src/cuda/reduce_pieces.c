@@ -365,10 +365,7 @@ static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
     return 0;
 }
 
-/*
- * Each of many threads reduces one long column: with pieces of the usual size most of a large GPU
- * would idle.
- */
+/* Each of many threads reduces one long column: with the usual pieces a large GPU would idle. */
 #define COLUMNS_FACTOR 4
 
 /* The pieces of a reduction, and the memory that they need. */

@@ -141,9 +141,7 @@ __device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
     return value;
 }
 
-/*
- * Reduces blocks begin to end - 1 of an output, at least one, by a warp; thread 0 gets the result.
- */
+/* Reduces blocks begin to end - 1, at least one, by a warp; thread 0 gets the result. */
 template <typename F, typename C, typename S, term_kind KIND>
 __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
                                            const char *b, int64_t begin, int64_t end, C *level)

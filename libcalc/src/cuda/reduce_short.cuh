@@ -36,9 +36,7 @@ __device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, in
     }
 }
 
-/*
- * Combines integers of a row, in any order: words s, s + 2^bits, ... of those that hold the row.
- */
+/* Combines integers of a row, in any order: words s, s + 2^bits, ... of those that hold the row. */
 template <int R, typename S>
 __device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, int s, int bits,
                                                     uint64_t flip)

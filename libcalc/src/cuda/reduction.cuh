@@ -127,10 +127,7 @@ __device__ __forceinline__ C combine_in_order(F f, const C &own, const C &other,
         return f(is_later ? other : own, is_later ? own : other);
 }
 
-/*
- * Combines the values of two halves of a warp, `half` threads apart: both threads of a pair get the
- * result.
- */
+/* Combines the values of threads that are `half` apart; both get the result. */
 template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
 {
     return combine_in_order(f, value, shuffle(value, half), (threadIdx.x & half) != 0);
