@@ -291,7 +291,7 @@ static int64_t terms_of_part(const mylib_reduce_args *args)
            MYLIB_BLOCK_TERMS;
 }
 
-/* The terms: input 0, or the product of both, cut down and widened as the arguments say. */
+/* The terms: input 0, op of it, or the product of both, cut down and widened as the arguments say. */
 static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **program_ret)
 {
     mylib_type types[2];
@@ -311,6 +311,8 @@ static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **prog
     }
     if (args->inputs == 2)
         step[steps++] = (mylib_step){MYLIB_OP_multiply, args->carrier, {value[0], value[1], 0}};
+    if (args->op != 0)
+        step[steps++] = (mylib_step){args->op, args->carrier, {value[0], 0, 0}};
     return mylib_program_create(args->inputs, types, 0, NULL, steps, step, program_ret);
 }
 
