@@ -511,25 +511,6 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/* Returns op(*inputs) for Arrays of one GPU and numbers; TypeError for anything else. */
-static PyObject *map_arrays_function(PyObject *module, PyObject *args)
-{
-    core_state *state = PyModule_GetState(module);
-    int op, is_true_division;
-    PyObject *inputs;
-    if (!PyArg_ParseTuple(args, "ipO!:map_arrays", &op, &is_true_division, &PyTuple_Type, &inputs))
-        return NULL;
-    if (mylib_op_name((mylib_op)op) == NULL ||
-        PyTuple_GET_SIZE(inputs) != mylib_op_arity((mylib_op)op))
-        return PyErr_Format(PyExc_ValueError, "map_arrays(): no such operation, or not its inputs");
-    PyObject *result = NULL;
-    if (run_operation(state, (mylib_op)op, is_true_division, 0, NULL, &PyTuple_GET_ITEM(inputs, 0),
-                      NULL, NULL, &result) > DONE)
-        PyErr_SetString(PyExc_TypeError,
-                        "operands of these types and places cannot be computed together");
-    return result;
-}
-
 /* ---- Functions over prepared arrays ---------------------------------------------------------- */
 
 #define MOST_INPUTS 3
@@ -780,7 +761,6 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
 }
 
 PyMethodDef run_functions[] = {
-    {"map_arrays", map_arrays_function, METH_VARARGS, NULL},
     {"map", map_function, METH_VARARGS, NULL},
     {"copy", copy_function, METH_VARARGS, NULL},
     {"select", select_function, METH_VARARGS, NULL},
