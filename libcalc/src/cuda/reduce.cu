@@ -41,6 +41,7 @@ namespace
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     constexpr int SOME = 8;
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
@@ -163,20 +164,24 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 {
     reduce_kernel kernel = kernel_of(args);
     void *parameters[] = {(void *)args};
-    cudaLaunchAttribute cluster = {};
+    cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = {};
     if (kernel == NULL)
         return cudaErrorInvalidValue;
     config.gridDim = dim3((unsigned)args->grid, (unsigned)args->grid_rows);
     config.blockDim = dim3(THREADS);
     config.stream = stream;
+    config.attrs = attributes;
     if (args->cluster_bits != 0) {
-        cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim.x = 1u << args->cluster_bits;
-        cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-        config.attrs = &cluster;
-        config.numAttrs = 1;
+        cudaLaunchAttribute *cluster = &attributes[config.numAttrs++];
+        cluster->id = cudaLaunchAttributeClusterDimension;
+        cluster->val.clusterDim.x = 1u << args->cluster_bits;
+        cluster->val.clusterDim.y = cluster->val.clusterDim.z = 1;
     }
+#if HAS_EARLY_LAUNCH
+    if (is_early((const void *)kernel))
+        launch_early(&attributes[config.numAttrs++]);
+#endif
     return cudaLaunchKernelExC(&config, (const void *)kernel, parameters);
 }
 

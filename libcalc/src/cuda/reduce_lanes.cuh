@@ -86,6 +86,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     lanes_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];

@@ -175,6 +175,7 @@ template <typename F, typename C, typename S, bool DOT>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];

@@ -115,6 +115,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     short_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char storage[MYLIB_SHORT_TILE + 16];
     char *tile = (char *)storage;

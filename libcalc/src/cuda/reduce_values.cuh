@@ -7,6 +7,7 @@
 
 #include <type_traits>
 
+#include "launch.cuh"
 #include "reduction.cuh"
 
 namespace
