@@ -354,7 +354,7 @@ class Array(core.ArrayBase):
 
     def conj(self) -> Array:
         """Returns the complex conjugates."""
-        return OPERATIONS["conjugate"](self)
+        return OPERATIONS["conjugate"](self) if self.dtype.kind == "c" else self
 
     conjugate = conj
 
@@ -420,7 +420,8 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return call_arrays(operation, name == "true_divide", inputs, keywords)
     if method == "__call__" and ufunc is np.divmod and len(inputs) == 2 and not kwargs:
         both = (np.floor_divide, np.remainder)
-        return tuple(_call_ufunc(one, method, inputs, {}) for one in both)
+        quotient, rest = (_call_ufunc(one, method, inputs, {}) for one in both)
+        return NotImplemented if rest is NotImplemented else (quotient, rest)
     if method == "reduce" and name in _REDUCTION_OF:
         return _reduce_by_ufunc(_REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented

@@ -5,12 +5,11 @@ others come here: from the operations (`call`), from the operators of `Array` (`
 from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
 for element types, powers and overlap.
 
-`core.map` computes host arrays in native byte order, and `core.map_arrays` Arrays.
+`core.map` computes host arrays in native byte order, and `core.compute` Arrays.
 """
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -45,7 +44,7 @@ from ._operands import (
     type_number,
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
-from ._table import COMPARISONS, ELEMENTS, LOGIC, OPERATIONS, PREDICATES
+from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES
 from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
@@ -205,8 +204,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
 
     They do if both operands are Python numbers, or one is an int beyond the other's integer type.
     """
-    name = operation.__name__
-    if name not in COMPARISONS:
+    if not operation.compares:
         return None
     if all(map(is_number, inputs)):
         return bool(operation(*map(python_number, inputs)))
@@ -217,7 +215,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
         if dtype.kind in "iub":
             info = np.iinfo(np.int64 if dtype.kind == "b" else dtype)
             if not info.min <= number <= info.max:
-                return compare_beyond(name, number, k == 0)
+                return compare_beyond(operation.__name__, number, k == 0)
     return None
 
 
@@ -329,7 +327,7 @@ def _call_with_rules(
         raise refusal(f"an operand of {operation.__name__}()", found) from error
     except OverflowError:
         # Integers and a number beyond their type: NumPy has the answer, but crashes with `where`.
-        if operation.__name__ not in COMPARISONS or "where" in keywords:
+        if not operation.compares or "where" in keywords:
             raise
         return getattr(np, operation.__name__)(*inputs, **keywords)
 
@@ -507,11 +505,11 @@ def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: 
     for x, dtype in zip(map(in_native_order, arrays), dtypes, strict=False):
         given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
         if x.dtype != dtype:
-            flags |= conversion(x.dtype, dtype).map(-1, "K", given[-1], (x,))
+            flags |= conversion(x.dtype, dtype).call(-1, "K", given[-1], (x,), True)
     result = out if out.dtype == dtypes[-1] else np.empty_like(out, dtypes[-1])
     flags |= core.map(operation.index, ordinal, result, *given)
     if result is not out:
-        flags |= conversion(result.dtype, out.dtype).map(-1, "K", out, (result,))
+        flags |= conversion(result.dtype, out.dtype).call(-1, "K", out, (result,), True)
     return flags
 
 
@@ -688,7 +686,9 @@ def _compute(
         core.copy(result, np.asarray(answer))
     else:
         try:
-            result = core.map_arrays(operation.index, is_true_division, inputs)
+            result = core.compute(operation.index, is_true_division, *inputs)
+            if result is NotImplemented:
+                raise TypeError("operands of these types and places cannot be computed together")
         except TypeError as error:
             raise explain(operation, error, inputs) from error.__cause__
     if where is not True:
@@ -846,50 +846,13 @@ def power(base: Any, exponent: Any) -> Any:
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)
-    if is_refused(base.dtype, number):
-        return OPERATIONS["power"](base, exponent)  # not if there are no elements
-    if number == 0.5:
-        return OPERATIONS["sqrt"](base * 1.0 if base.dtype.kind in "biu" else base)
-    if isinstance(number, float) and base.dtype.kind in "biu":
-        base = base.astype(np.float64)
-    return _integer_power(base, int(number))
-
-
-def _integer_power(base: Any, exponent: int) -> Any:
-    if base.dtype == np.bool_:
-        base = base.astype(type_of_power(exponent))
-    if exponent == 0:
-        result: Any = core.empty_like(base, base.dtype, base._ordinal)
-        core.copy(result, np.ones((), base.dtype))
-        return result
-    if exponent < 0:
-        return 1 / _integer_power(base, -exponent)
-    result = power_by_products(base, exponent, operator.mul, OPERATIONS["square"])
-    return result.copy() if result is base else result
-
-
-def type_of_power(exponent: int) -> np.dtype[Any]:
-    """Returns NumPy's type for a power of bools: that of their `square`, or int64."""
-    return np.dtype(np.int8 if exponent == 2 else np.int64)
-
-
-def is_refused(dtype: np.dtype[Any], exponent: float) -> bool:
-    """Tells whether elements of a type have no power with this exponent."""
-    return dtype.kind in "biu" and isinstance(exponent, int) and exponent < 0
-
-
-def power_by_products(
-    base: Any, exponent: int, multiply: Callable[[Any, Any], Any], square: Callable[[Any], Any]
-) -> Any:
-    """Computes base ** exponent, 1 or more, by squares and products in the order of the bits."""
-    result = None
-    while True:
-        if exponent & 1:
-            result = base if result is None else multiply(result, base)
-        exponent >>= 1
-        if not exponent:
-            return result
-        base = square(base)
+    if number == 0.5 and base.dtype.kind in "fc":
+        return OPERATIONS["sqrt"](base)
+    if number == 2 and base.dtype.kind in ("iufc" if isinstance(number, int) else "fc"):
+        return OPERATIONS["square"](base)
+    return core.slow_paths["raised"](float(number) if isinstance(number, float) else int(number))(
+        base
+    )
 
 
 core.slow_paths.update(call=call, operator=call_operator, explain=explain, finish=finish)

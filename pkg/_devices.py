@@ -207,9 +207,11 @@ class Stream:
     def wait(self, other: Any) -> None:
         """Makes later work of this stream wait for the present work of `other`.
 
-        `other` is any kind of stream that `stream` takes.  The call itself does not wait.
+        `other` is any kind of stream that `stream` takes, of this GPU if it does not tell its own.
+        The call itself does not wait.
         """
-        self._stream.wait(core_stream(other))
+        ordinal = _foreign_ordinal(other)
+        self._stream.wait(core_stream(other, self._stream.ordinal if ordinal is None else ordinal))
 
     def __cuda_stream__(self) -> tuple[int, int]:
         return 0, self.handle

@@ -252,6 +252,8 @@ def _parse_interface(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
         shape = tuple(map(index, shape))
         strides = None if strides is None else tuple(map(index, strides))
         # Version 2 has no streams; None means the same: use the memory at once.
+        if handle is not None and index(handle) == 0:
+            raise BufferError(f"{name} has stream 0, which is not allowed: 1 is the default stream")
         handle = 0 if handle is None else index(handle)
         dtype = np.dtype(interface["typestr"])
         good = isinstance(interface["typestr"], str) and pointer >= 0 and handle >= 0

@@ -53,7 +53,8 @@ _ADVICE = {
 def own_rules(x: Any, depth: int = 0) -> Any:
     """Returns the first object with rules of its own: `x`, or one in its lists; None without one.
 
-    Rules are ``__array_function__``, ``__array_ufunc__``, a subclass of ndarray, or a mask.
+    Rules are ``__array_function__``, ``__array_ufunc__``, a subclass of ndarray, a mask, or
+    no shape at all (a null dataspace of HDF5).
     """
     kind = type(x)
     if kind in _PLAIN or issubclass(kind, np.generic | core.ArrayBase):
@@ -63,6 +64,8 @@ def own_rules(x: Any, depth: int = 0) -> Any:
     if issubclass(kind, list | tuple):
         return _own_rules_in(x, depth)
     if hasattr(kind, "__array_function__") or hasattr(kind, "__array_ufunc__"):
+        return x
+    if hasattr(kind, "__array__") and getattr(x, "shape", ()) is None:
         return x
     interface = getattr(x, "__array_interface__", None)
     return x if isinstance(interface, dict) and interface.get("mask") is not None else None
@@ -84,7 +87,10 @@ def has_own_rules(x: Any) -> bool:
 
 def refusal(what: str, x: Any) -> TypeError:
     """Returns the error for an operand with rules of its own; `what` names the operand."""
-    kind = type(own_rules(x))
+    found = own_rules(x)
+    if getattr(found, "shape", ()) is None:
+        return TypeError(f"{what}, a {describe(found)}, has no elements (a null dataspace)")
+    kind = type(found)
     advice = _ADVICE.get(kind.__module__.split(".")[0], "pass a plain array, as np.asarray(x)")
     verb = "holds" if isinstance(x, list | tuple) else "is"
     return TypeError(

@@ -682,6 +682,10 @@ def open_output(path: str, is_overwriting: bool, inputs: Mapping[str, Any], defe
 
     Signals wait within `deferred`.
     """
+    try:
+        os.path.abspath(path)
+    except OSError as error:
+        raise Failure(f"cannot write {path}: no current folder: {reason(error)}") from None
     place = place_of(path)
     if place is None:
         return Output(path, is_overwriting, {name: file_of(x) for name, x in inputs.items()})

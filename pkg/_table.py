@@ -32,8 +32,6 @@ ALIASES = {
     "trunc_divide": "divide",
 }
 
-COMPARISONS = core.comparisons
-
 #: The operations whose result is bool: comparisons, and logic.
 PREDICATES = frozenset(
     name

@@ -32,11 +32,17 @@ static PyObject *apply(mylib_op op, int is_true_division, PyObject *a, PyObject 
         return NULL;
     if (run_operation(state, op, is_true_division, 0, NULL, args, out, NULL, &result) <= DONE)
         return result;
+    const int adds_in_place = out != NULL && op == MYLIB_OP_add;
     if (out == NULL)
         out = Py_None;
-    return b != NULL
-               ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
-               : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
+    result = b != NULL
+                 ? call_slow(state, "operator", "(ii(OO)O)", (int)op, is_true_division, a, b, out)
+                 : call_slow(state, "operator", "(ii(O)O)", (int)op, is_true_division, a, out);
+    if (result != Py_NotImplemented || !adds_in_place)
+        return result;
+    /* Subclasses inherit the slot of += for sequences too, whose result Python does not check. */
+    Py_DECREF(result);
+    return PyNumber_Add(a, b);
 }
 
 /* The binary operators: the slot, the operation that computes it, and whether / is the true one. */
@@ -583,10 +589,16 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     return result;
 }
 
-/* Returns 1 if a type has an attribute, 0 if not, -1 with an exception set. */
-static int has_attribute(PyObject *type, const char *name)
+/* Returns 1 if an object or its type has an attribute, 0 if not, -1 with an exception set. */
+static int has_attribute(PyObject *object, const char *text)
 {
-    PyObject *attribute = PyObject_GetAttrString(type, name);
+    PyObject *name = PyUnicode_InternFromString(text), *attribute = NULL;
+    if (name != NULL && (attribute = PyObject_GetAttr((PyObject *)Py_TYPE(object), name)) == NULL &&
+        PyErr_ExceptionMatches(PyExc_AttributeError)) {
+        PyErr_Clear();
+        attribute = PyObject_GenericGetAttr(object, name); /* no __getattr__(), which may be slow */
+    }
+    Py_XDECREF(name);
     Py_XDECREF(attribute);
     if (attribute != NULL)
         return 1;
@@ -603,14 +615,13 @@ static int has_attribute(PyObject *type, const char *name)
 static PyObject *as_array_function(PyObject *module, PyObject *x)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *type = (PyObject *)Py_TYPE(x);
     if (is_array(state, x) || PyArray_Check(x) || PyArray_IsScalar(x, Generic) || PyLong_Check(x) ||
         PyFloat_Check(x) || PyComplex_Check(x) || PyList_Check(x) || PyTuple_Check(x) ||
         x == Py_None)
         return Py_NewRef(x);
-    int is_foreign = has_attribute(type, "__dlpack_device__");
+    int is_foreign = has_attribute(x, "__dlpack_device__");
     if (is_foreign == 0)
-        is_foreign = has_attribute(type, "__cuda_array_interface__");
+        is_foreign = has_attribute(x, "__cuda_array_interface__");
     if (is_foreign <= 0)
         return is_foreign < 0 ? NULL : Py_NewRef(x);
     PyObject *found = call_slow(state, "from_foreign", "(O)", x);

@@ -256,40 +256,28 @@ static int take_inputs(call *c, const program_object *p, int ordinal, PyObject *
  * Computes a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are computed on
  * cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  The result goes into `out`, or
  * when that is None into a new array of order "C", "F" or "K" (a NumPy scalar without dimensions).
- * np.errstate hears of the flags.  Returns NotImplemented for shapes that do not broadcast, and for
- * an `out` of another type, shape or place, or on a GPU one that overlaps itself.
+ * np.errstate hears of the flags, unless `returns_flags`: then they are the result.  Returns
+ * NotImplemented for shapes that do not broadcast, and for an `out` of another type, shape or place,
+ * or on a GPU one that overlaps itself.
  */
-static PyObject *call_program(PyObject *object, PyObject *args, int *flags_ret)
+static PyObject *program_call(PyObject *object, PyObject *args)
 {
     const program_object *p = (program_object *)object;
     DECLARE_PROGRAM_CALL(c, core_state_of(Py_TYPE(object)), p->inputs);
-    int ordinal, order;
+    int ordinal, order, returns_flags = 0, flags = 0;
     PyObject *out, *inputs, *result = NULL;
     if (c.free_dims == NULL)
         return PyErr_NoMemory();
-    if (!PyArg_ParseTuple(args, "iCOO!:call", &ordinal, &order, &out, &PyTuple_Type, &inputs) ||
+    if (!PyArg_ParseTuple(args, "iCOO!|p:call", &ordinal, &order, &out, &PyTuple_Type, &inputs,
+                          &returns_flags) ||
         take_inputs(&c, p, ordinal, inputs) < 0)
         return NULL;
     computation what = p->computation;
-    what.flags_ret = flags_ret;
+    what.flags_ret = returns_flags ? &flags : NULL;
     outcome done = run_call(&c, &what, (char)order, out != Py_None ? out : NULL, &result);
+    if (done == DONE && returns_flags)
+        Py_SETREF(result, PyLong_FromLong(flags));
     return answer(done, result);
-}
-
-static PyObject *program_call_method(PyObject *object, PyObject *args)
-{
-    return call_program(object, args, NULL);
-}
-
-/* Does what call() does, but returns the floating-point flags. */
-static PyObject *program_map(PyObject *object, PyObject *args)
-{
-    int flags = 0;
-    PyObject *result = call_program(object, args, &flags);
-    if (result == NULL || result == Py_NotImplemented)
-        return result;
-    Py_DECREF(result);
-    return PyLong_FromLong(flags);
 }
 
 /* Reduces the program's values as core.reduce() reduces an array; inputs as for call(). */
@@ -320,8 +308,7 @@ static PyGetSetDef program_getset[] = {
 };
 
 static PyMethodDef program_methods[] = {
-    {"call", program_call_method, METH_VARARGS, NULL},
-    {"map", program_map, METH_VARARGS, NULL},
+    {"call", program_call, METH_VARARGS, NULL},
     {"reduce", program_reduce, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

@@ -143,8 +143,18 @@ PyType_Spec stream_spec = {
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* Returns the handle of an element of `users`. */
-static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
+#define PER_THREAD ((void *)2) /* the default stream of whichever thread calls */
+
+/*
+ * Returns the handle of a stream (NULL and Py_None: the default one) for the end of its work.  The
+ * legacy default stream stands for those of threads: another thread may end the work, and it waits
+ * for all of them.
+ */
+static void *user_handle(PyObject *user)
+{
+    void *handle = user != Py_None ? stream_handle(user) : NULL;
+    return handle != PER_THREAD ? handle : NULL;
+}
 
 /* Does what note_use() does, while no other thread uses the list. */
 static int add_user(memory_object *m, PyObject *stream)
@@ -152,7 +162,7 @@ static int add_user(memory_object *m, PyObject *stream)
     if (m->users == NULL && (m->users = PyList_New(0)) == NULL)
         return -1;
     for (Py_ssize_t i = 0; i < PyList_GET_SIZE(m->users); i++)
-        if (user_handle(PyList_GET_ITEM(m->users, i)) == stream_handle(stream))
+        if (user_handle(PyList_GET_ITEM(m->users, i)) == user_handle(stream))
             return 0;
     return PyList_Append(m->users, stream != NULL ? stream : Py_None);
 }
@@ -161,7 +171,7 @@ int note_use(PyObject *memory, PyObject *stream)
 {
     memory_object *m = (memory_object *)memory;
     int result;
-    if (stream_handle(m->stream) == stream_handle(stream))
+    if (user_handle(m->stream) == user_handle(stream))
         return 0;
     Py_BEGIN_CRITICAL_SECTION(memory);
     result = add_user(m, stream);
@@ -186,12 +196,12 @@ static void end_uses(memory_object *m)
     for (Py_ssize_t i = 0; m->users != NULL && i < PyList_GET_SIZE(m->users); i++) {
         void *user = user_handle(PyList_GET_ITEM(m->users, i));
         if (is_ordered)
-            (void)mylib_stream_wait(m->device, stream_handle(m->stream), m->device, user);
+            (void)mylib_stream_wait(m->device, user_handle(m->stream), m->device, user);
         else
             synchronize(m->device, user);
     }
     if (!is_ordered)
-        synchronize(m->device, stream_handle(m->stream));
+        synchronize(m->device, user_handle(m->stream));
     Py_CLEAR(m->users);
     PyErr_Restore(exception_type, exception, traceback);
 }
@@ -205,7 +215,7 @@ static void memory_finalize(PyObject *object)
     memory_object *m = (memory_object *)object;
     end_uses(m);
     if (m->stream != NULL && ((stream_object *)m->stream)->owner != NULL) {
-        (void)mylib_stream_wait(m->device, NULL, m->device, stream_handle(m->stream));
+        (void)mylib_stream_wait(m->device, NULL, m->device, user_handle(m->stream));
         Py_CLEAR(m->stream);
     }
 }
@@ -230,7 +240,7 @@ static void memory_dealloc(PyObject *object)
     PyErr_Fetch(&exception_type, &exception, &traceback);
     /* Ignore failures: at the process's end, or with a lost context, nothing is left to free. */
     if (m->owner == NULL && m->data != NULL)
-        (void)mylib_free(m->device, m->data, stream_handle(m->stream));
+        (void)mylib_free(m->device, m->data, user_handle(m->stream));
     Py_CLEAR(m->owner);
     Py_CLEAR(m->stream);
     PyErr_Restore(exception_type, exception, traceback);
@@ -301,8 +311,8 @@ PyType_Spec memory_spec = {
 };
 
 /*
- * Returns the streams (None: the default one) that have been given work on the Array's memory, its
- * own first.
+ * Returns the streams (None: the default one, also for those of threads) that have been given work
+ * on the Array's memory, its own first.
  */
 static PyObject *streams_of(PyObject *module, PyObject *object)
 {
@@ -315,9 +325,10 @@ static PyObject *streams_of(PyObject *module, PyObject *object)
     Py_ssize_t users = m->users != NULL ? PyList_GET_SIZE(m->users) : 0;
     tuple = PyTuple_New(1 + users);
     if (tuple != NULL) {
-        PyTuple_SET_ITEM(tuple, 0, Py_NewRef(m->stream != NULL ? m->stream : Py_None));
-        for (Py_ssize_t i = 0; i < users; i++)
-            PyTuple_SET_ITEM(tuple, 1 + i, Py_NewRef(PyList_GET_ITEM(m->users, i)));
+        for (Py_ssize_t i = 0; i <= users; i++) {
+            PyObject *stream = i == 0 ? m->stream : PyList_GET_ITEM(m->users, i - 1);
+            PyTuple_SET_ITEM(tuple, i, Py_NewRef(user_handle(stream) != NULL ? stream : Py_None));
+        }
     }
     Py_END_CRITICAL_SECTION();
     return tuple;

@@ -197,14 +197,18 @@ int take_arrays(call *c, PyObject *const *args, Py_ssize_t count)
         return 0;
     if (current_stream(c->state, c->device, &c->stream) < 0)
         return -1;
-    for (Py_ssize_t k = 0; k < count; k++) {
-        if (is_array(c->state, args[k]) &&
-            note_use(((array_object *)args[k])->memory, c->stream) < 0) {
-            release(c);
-            return -1;
-        }
+    int failed = 0;
+    for (Py_ssize_t k = 0; k < count && !failed; k++) {
+        PyObject *stream = NULL; /* of the array's own GPU */
+        if (!is_array(c->state, args[k]))
+            continue;
+        failed = current_stream(c->state, c->arrays[k].device, &stream) < 0 ||
+                 note_use(((array_object *)args[k])->memory, stream) < 0;
+        Py_XDECREF(stream);
     }
-    return 0;
+    if (failed)
+        release(c);
+    return -failed;
 }
 
 int find_output(call *c, PyObject *out)

@@ -91,8 +91,8 @@ outcome take_operand(call *c, int k, PyObject *x);
 
 /*
  * Takes the arrays of a call that writes the first of `args` and reads the rest: Arrays and NumPy
- * arrays in native byte order.  With an Array, its GPU computes the call.  Notes the use of the
- * memory; call release() afterwards.
+ * arrays in native byte order.  The first Array's GPU computes the call.  Notes the use of memory by
+ * the stream of its own GPU; call release() afterwards.
  */
 int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 

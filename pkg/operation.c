@@ -763,46 +763,39 @@ PyType_Spec operation_spec = {
 /* ---- Functions ------------------------------------------------------------------------------- */
 
 /*
- * Returns a / b of arrays, of integers too; NotImplemented for what takes NumPy's rules or
- * conversions.
+ * Returns op(*inputs), of integers too if `is_true_division`; NotImplemented for what takes NumPy's
+ * rules or conversions.
  */
-static PyObject *true_divide_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *compute_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);
-    PyObject *quotient = NULL;
-    if (check_count("true_divide", count, 2) < 0)
-        return NULL;
-    int is_cpu = default_is_cpu(state);
+    PyObject *result = NULL;
+    const long op = count >= 2 ? PyLong_AsLong(args[0]) : -1;
+    if (op < 0 || op >= MYLIB_OP_COUNT || count - 2 != mylib_op_arity((mylib_op)op))
+        return PyErr_Format(PyExc_ValueError, "compute(): no such operation, or not its inputs");
+    const int is_cpu = default_is_cpu(state);
     if (is_cpu < 0)
         return NULL;
-    outcome done =
-        run_operation(state, MYLIB_OP_divide, 1, is_cpu, "divide", args, NULL, NULL, &quotient);
-    return answer(done, quotient);
+    outcome done = run_operation(state, (mylib_op)op, args[1] == Py_True, is_cpu,
+                                 mylib_op_name((mylib_op)op), args + 2, NULL, NULL, &result);
+    return answer(done, result);
 }
 
 PyMethodDef operation_functions[] = {
-    {"true_divide", FASTCALL(true_divide_function), METH_FASTCALL, NULL},
+    {"compute", FASTCALL(compute_function), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
 
 int add_operations(PyObject *module, core_state *state)
 {
-    PyObject *names = PyFrozenSet_New(NULL); /* of the comparisons */
-    int result = -1;
     state->operations = PyTuple_New(MYLIB_OP_COUNT);
-    if (state->operations == NULL || names == NULL)
-        goto out;
+    if (state->operations == NULL)
+        return -1;
     for (int op = 0; op < MYLIB_OP_COUNT; op++) {
         PyObject *made = new_operation(module, state, (mylib_op)op);
         if (made == NULL)
-            goto out;
+            return -1;
         PyTuple_SET_ITEM(state->operations, op, made);
-        if (((operation *)made)->compares && PySet_Add(names, ((operation *)made)->name) < 0)
-            goto out;
     }
-    if (PyModule_AddObjectRef(module, "operations", state->operations) == 0)
-        result = PyModule_AddObjectRef(module, "comparisons", names);
-out:
-    Py_XDECREF(names);
-    return result;
+    return PyModule_AddObjectRef(module, "operations", state->operations);
 }

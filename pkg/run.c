@@ -511,25 +511,6 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/* Returns op(*inputs) for Arrays of one GPU and numbers; TypeError for anything else. */
-static PyObject *map_arrays_function(PyObject *module, PyObject *args)
-{
-    core_state *state = PyModule_GetState(module);
-    int op, is_true_division;
-    PyObject *inputs;
-    if (!PyArg_ParseTuple(args, "ipO!:map_arrays", &op, &is_true_division, &PyTuple_Type, &inputs))
-        return NULL;
-    if (mylib_op_name((mylib_op)op) == NULL ||
-        PyTuple_GET_SIZE(inputs) != mylib_op_arity((mylib_op)op))
-        return PyErr_Format(PyExc_ValueError, "map_arrays(): no such operation, or not its inputs");
-    PyObject *result = NULL;
-    if (run_operation(state, (mylib_op)op, is_true_division, 0, NULL, &PyTuple_GET_ITEM(inputs, 0),
-                      NULL, NULL, &result) > DONE)
-        PyErr_SetString(PyExc_TypeError,
-                        "operands of these types and places cannot be computed together");
-    return result;
-}
-
 /* ---- Functions over prepared arrays ---------------------------------------------------------- */
 
 #define MOST_INPUTS 3
@@ -550,14 +531,41 @@ static PyObject *finish(call *c, mylib_status status)
     return result;
 }
 
+/*
+ * Copies from another GPU, whose stream is `from`.  Both streams do the copy in their order: so the
+ * source is complete, and nobody changes or frees it too soon.
+ */
+static mylib_status copy_between(const call *c, void *from)
+{
+    const mylib_array *dst = &c->arrays[0], *src = &c->arrays[1];
+    void *to = stream_handle(c->stream);
+    mylib_status status = mylib_stream_wait(dst->device, to, src->device, from);
+    if (status == MYLIB_OK)
+        status = mylib_copy_array(to, dst, src);
+    if (status == MYLIB_OK && mylib_stream_wait(src->device, from, dst->device, to) != MYLIB_OK)
+        status = mylib_synchronize(dst->device, to);
+    return status;
+}
+
 /* dst[...] = src, converted; each is an Array or a NumPy array. */
 static PyObject *copy_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
+    PyObject *from = NULL;
     mylib_status status;
     if (take_all(&c, args, 2, "copy") < 0)
         return NULL;
-    WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
+    const mylib_device dst = c.arrays[0].device, src = c.arrays[1].device;
+    if (dst.kind == src.kind && dst.index != src.index) {
+        if (current_stream(c.state, src, &from) < 0) {
+            release(&c);
+            return NULL;
+        }
+        WITHOUT_GIL(status = copy_between(&c, stream_handle(from)));
+        Py_XDECREF(from);
+    } else {
+        WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), &c.arrays[0], &c.arrays[1]));
+    }
     return finish(&c, status);
 }
 
@@ -757,7 +765,6 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
 }
 
 PyMethodDef run_functions[] = {
-    {"map_arrays", map_arrays_function, METH_VARARGS, NULL},
     {"map", map_function, METH_VARARGS, NULL},
     {"copy", copy_function, METH_VARARGS, NULL},
     {"select", select_function, METH_VARARGS, NULL},

@@ -67,8 +67,9 @@ def apply(
 
     `expression` is a text, an Expression or what `pkg.fuse` makes; operands are given by position
     or by name.  They are broadcast by the names of their dimensions.  `join`, as in xarray, says
-    what happens to coordinates that differ: by default an error.  Arrays are computed in one pass
-    where they are, chunks of Dask when they are needed.
+    what happens to coordinates that differ: by default an error; so is `keep_attrs`: by default
+    attributes are those of xarray's arithmetic.  Arrays are computed in one pass where they are,
+    chunks of Dask when they are needed.
     """
     e = _elements(expression)
 
@@ -77,6 +78,9 @@ def apply(
             return e(*arrays)
         return _lazy(e, arrays)
 
+    if keep_attrs is None:  # depends on the version, too
+        kept = (xr.Variable((), 0, {"kept": 1}) + 0).attrs
+        keep_attrs = "drop_conflicts" if kept else "drop"
     bound = e._bind(operands, named)
     return xr.apply_ufunc(compute, *bound, join=join, dask="allowed", keep_attrs=keep_attrs)
 

@@ -4,6 +4,9 @@ import gzip
 import io
 import re
 import tarfile
+import zlib
+from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -18,26 +21,50 @@ def without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def in_order_of_likeness(files: list[Path]) -> list[Path]:
-    """Orders files so that each follows those with which it shares most pairs of words.
+    """Orders files so that each follows those with which it compresses best.
 
-    gzip finds repetitions over 32 KB only, so this saves 2 % compared with an order by names.
+    gzip finds repetitions over 32 KB only, so this saves 4 % compared with an order by names.
     """
-    pairs = {}
-    for file in files:
-        words = re.findall(rb"\w+|[^\w\s]", file.read_bytes())
-        pairs[file] = set(zip(words, words[1:], strict=False))
-    rest, order = sorted(files), list[Path]()
-    while rest:
-        near, room = set[tuple[bytes, bytes]](), 32768
-        for file in reversed(order):
-            near |= pairs[file]
-            room -= file.stat().st_size
-            if room <= 0:
+    content = {file: file.read_bytes() for file in sorted(files)}
+    words = {file: re.findall(rb"\w+|[^\w\s]", text) for file, text in content.items()}
+    pairs = {file: set(zip(found, found[1:], strict=False)) for file, found in words.items()}
+
+    def likest(file: Path, others: list[Path]) -> list[Path]:
+        # A long file shares more with any other: weigh by its size.
+        near = {x: len(pairs[x] & pairs[file]) / (1 + len(pairs[x])) ** 0.5 for x in others}
+        return sorted(others, key=lambda x: -near[x])[:6]
+
+    @cache
+    def cost(*window: Path) -> int:
+        """Returns the compressed size of the last file of a window."""
+        known = b"".join(content[x] for x in window[:-1])[-32768:]
+        compressor = zlib.compressobj(3, zdict=known)
+        return len(compressor.compress(content[window[-1]][:32768]) + compressor.flush())
+
+    def total(order: list[Path]) -> int:
+        size, first, known = 0, 0, 0
+        for k, file in enumerate(order):
+            while known - len(content[order[first]]) >= 32768:
+                known -= len(content[order[first]])
+                first += 1
+            size += cost(*order[first : k + 1])
+            known += len(content[file])
+        return size
+
+    order = [next(iter(content))]
+    while len(order) < len(content):
+        order.append(likest(order[-1], [x for x in content if x not in order])[0])
+    best = total(order)
+    # Then move each file, or four, after one that is like it, if that makes the whole smaller.
+    for file, length in [*product(content, (4, 1))] * 4:
+        start = order.index(file)
+        moved, rest = order[start : start + length], order[:start] + order[start + length :]
+        for other in likest(file, rest):
+            place = rest.index(other) + 1
+            trial = rest[:place] + moved + rest[place:]
+            if (size := total(trial)) < best:
+                best, order = size, trial
                 break
-        # A long file shares more with any other: weigh by a power of its size.
-        likest = max(rest, key=lambda x: len(pairs[x] & near) / (1 + len(pairs[x])) ** 0.7)
-        rest.remove(likest)
-        order.append(likest)
     return order
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import itertools
 import os
@@ -376,3 +377,43 @@ def test_streams_of_each_gpu(two: tuple[Any, Any]) -> None:
     with pcd.stream(pcd.Stream("cuda:1")):
         a, b = x + 1, y + 1
     oracle.assert_same(pcd.asnumpy(a), pcd.asnumpy(b))
+
+
+def test_both_gpus_order_a_copy(two: tuple[Any, Any]) -> None:
+    """The streams that are current on both GPUs have the copy, and memory knows only its GPU's."""
+    x = two[0]
+    for ordinal in range(2):
+        with pcd.stream(pcd.Stream(f"cuda:{ordinal}")) as current:
+            y = x.to_device("cuda:1")
+        for array, device in ((x, "cuda:0"), (y, "cuda:1")):
+            handles = [0 if s is None else s.handle for s in pcd.core.streams_of(array)]
+            assert (current.handle in handles) == (device == current.device)
+
+
+def test_a_copy_waits_for_the_stream_of_the_source(two: tuple[Any, Any]) -> None:
+    if not _is_emulated():
+        pytest.skip("a stream that is no more crashes a real GPU's driver")
+    with pcd.stream(pcd.Stream("cuda:0").handle, "cuda:0"), pytest.raises(pcd.CudaError):
+        two[0].to_device("cuda:1")
+
+
+@pytest.mark.no_emulated_gpu
+@pytest.mark.parametrize("view", [lambda x: x, lambda x: x[::-1]], ids=["direct", "packed"])
+def test_a_copy_runs_in_the_order_of_both_gpus(two: tuple[Any, Any], view: Any) -> None:
+    """The source is complete before the copy, and neither changed nor reused before its end."""
+    n = 1 << 26
+    for target in ("default", "own"):
+        own = pcd.stream(pcd.Stream("cuda:1")) if target == "own" else contextlib.nullcontext()
+        with own:
+            x = pcd.zeros(n, device="cuda:0")
+            warm = view(x).to_device("cuda:1")
+            for _ in range(40):
+                x += 1
+            y = view(x).to_device("cuda:1")
+            x += 1000
+            z = view(x).to_device("cuda:1")
+            del x
+            other = pcd.full(n, -1.0, device="cuda:0")
+            assert (y.min().item(), y.max().item()) == (40, 40)
+            assert (z.min().item(), z.max().item()) == (1040, 1040)
+            del warm, other

@@ -412,3 +412,23 @@ def test_expressions(data: st.DataObject) -> None:
     result = (x.T * 2 - x.T) + (-y).T
     oracle.assert_same(pcd.asnumpy(result), (a.T * 2 - a.T) + (-b).T)
     oracle.assert_same(pcd.asnumpy(x < y), a < b)
+
+
+@pytest.mark.parametrize("sign", [*INPLACE, "divmod"])
+def test_operators_that_refuse_do_not_return_notimplemented(sign: str) -> None:
+    """Python checks no result of the sequences' ``+=``, nor do we hand it one in a tuple."""
+    x = pcd.ones(3, device="cuda")
+    apply = divmod if sign == "divmod" else INPLACE[sign][1]
+    for wrong in (None, "a", object(), np.datetime64("2020")):
+        with pytest.raises(TypeError):
+            apply(x, wrong)
+        if sign == "divmod":
+            with pytest.raises(TypeError):
+                divmod(wrong, x)
+
+    class Other:
+        def __radd__(self, other: Any) -> str:
+            return "reflected"
+
+    if sign == "+=":
+        assert apply(x, Other()) == "reflected"

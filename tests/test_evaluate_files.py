@@ -92,6 +92,23 @@ def sparse(path: str, shape: tuple[int, ...], dtype: str) -> None:
 # ---- Results -------------------------------------------------------------------------------------
 
 
+def test_the_current_folder_is_gone(tmp_path: Path, python: Any) -> None:
+    code = """
+import os, sys
+from pkg._files import main
+sys.stderr = sys.stdout
+os.mkdir("gone")
+there = os.path.abspath("b.npy")
+os.chdir("gone")
+os.rmdir("../gone")
+for name in ("b.npy", "b.zarr", "b.h5:/b", "b.nc:b", there):
+    print(main(["a + 1", "a=" + sys.argv[1], "-o", name]))
+"""
+    np.save(tmp_path / "a.npy", np.ones(3))
+    told = python(f"import os; os.chdir({str(tmp_path)!r})" + code, str(tmp_path / "a.npy"))
+    assert told.count(": no current folder: ") == 4 and told.split()[-1] == "0"
+
+
 def test_a_run() -> None:
     """Runs the README's command: the output is NumPy's, and no other file appears."""
     nir, red = (values(np.dtype("f4"), 50_000, seed).reshape(200, 250) for seed in (1, 2))

@@ -161,5 +161,21 @@ def test_a_null_dataspace_is_no_output(tmp_path: Path) -> None:
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "file.h5", "w") as file:
         file["none"] = h5py.Empty("f8")
-        with pytest.raises(TypeError, match=r"evaluate\(\): out must be an array, not Dataset"):
+        with pytest.raises(TypeError, match=r"out of evaluate\(\).*\(a null dataspace\)"):
             evaluate("1 + 2", out=file["none"])
+
+
+def test_a_null_dataspace_is_no_input(tmp_path: Path) -> None:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "file.h5", "w") as file:
+        file["none"] = h5py.Empty("f8")
+        for call in (
+            pcd.fingerprint,
+            pcd.Expression("x + 1"),
+            pcd.Expression("sum(x)"),
+            lambda x: pcd.add(x, 1),
+            pcd.sum,
+            pcd.asarray,
+        ):
+            with pytest.raises(TypeError, match=r"no elements \(a null dataspace\)"):
+                call(file["none"])

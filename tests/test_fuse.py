@@ -386,3 +386,9 @@ def test_captured_arrays_on_a_gpu() -> None:
     for function in (lambda a: a * x, lambda a: x * a, lambda a: pcd.add(x, a)):
         with pytest.raises(TypeError, match="arguments of a fused function|not defined"):
             fuse(function)
+
+
+def test_three_arguments_of_pow() -> None:
+    for function in (lambda x: pow(x, 2, 3), lambda x: pow(2, x, 3), lambda x: pow(2, 3, x)):
+        with pytest.raises(TypeError, match=r"pow\(\)"):
+            pcd.fuse(function)

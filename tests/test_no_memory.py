@@ -438,7 +438,7 @@ def gpu_binding(made: core.Program) -> Calls:
         "pointer_device": partial(core.pointer_device, pointer),
         "memory_info": partial(core.memory_info, 0),
         "device_info": partial(core.device_info, 0),
-        "map_arrays": partial(core.map_arrays, 0, False, (X, X)),
+        "compute": partial(core.compute, 0, False, X, X),
         "streams_of": partial(core.streams_of, X),
         "note_use": partial(core.note_use, X, stream),
         "Stream": partial(core.Stream, 0),

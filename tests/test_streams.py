@@ -132,6 +132,17 @@ def test_the_gpu_of_a_foreign_stream() -> None:
         assert pcd.stream(2).stream.device == "cuda:0"
 
 
+def test_a_bare_handle_is_waited_for_on_the_gpu_of_the_waiting_stream() -> None:
+    if pcd.device_count() < 2:
+        pytest.skip("needs two GPUs")
+    s = pcd.Stream("cuda:1")
+    t = pcd.Stream("cuda:1")
+    for other in (1, 2, t.handle, Foreign(t.handle)):
+        s.wait(other)
+    t = pcd.Stream("cuda:0")
+    s.wait(Foreign(t.handle, device_index=0))
+
+
 def test_a_stream_is_kept_while_it_is_needed() -> None:
     theirs = pcd.Stream()
     foreign = Foreign(theirs.handle)
@@ -171,6 +182,16 @@ def test_users_of_memory_are_counted_once() -> None:
 def test_an_array_of_another_gpu_is_not_on_the_current_stream() -> None:
     with pcd.stream(2, "cuda:1"):
         assert core.streams_of(_empty()) == (None,)
+
+
+def test_memory_of_a_threads_default_stream_may_be_freed_by_another_thread() -> None:
+    """Handle 2 is another stream in each thread: the legacy default stream orders them all."""
+    with pcd.stream(2):
+        array = _empty()
+    other = _empty()
+    with pcd.stream(2):
+        core.copy(other, array)
+    assert core.streams_of(array) == core.streams_of(other) == (None,)
 
 
 def test_threads_and_tasks_have_their_own() -> None:

@@ -186,3 +186,15 @@ def test_nothing_imports_xarray_unasked(python: Callable[..., str]) -> None:
     python("import sys, pkg; assert 'xarray' not in sys.modules and not hasattr(pkg, 'xarray')")
     python("import xarray, pkg; assert not hasattr(xarray.DataArray, 'pcd')")
     python("import pkg.xarray, xarray; assert hasattr(xarray.DataArray, 'pcd')")
+
+
+@pytest.mark.parametrize("keep", ["default", True, False])
+def test_attributes_are_kept_as_xarrays_arithmetic_keeps_them(scene: Any, keep: Any) -> None:
+    scene.nir.attrs.update(sensor="a", name="nir")
+    scene.red.attrs.update(sensor="a", name="red")
+    with xr.set_options(keep_attrs=keep):
+        want = (scene.nir + scene.red).attrs
+        assert scene.pcd.evaluate("nir + red").attrs == want
+        assert pkg.xarray.apply("a + b", scene.nir, scene.red).attrs == want
+        assert scene.nir.pcd.evaluate("x * 2").attrs == (scene.nir * 2).attrs
+        assert scene.nir.pcd.sum().attrs == scene.nir.sum().attrs

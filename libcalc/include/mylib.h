@@ -490,7 +490,8 @@ MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const myl
  * dst.  src and dst must be disjoint, or exactly the same with one type; dst must not overlap
  * itself.
  *
- * 'stream' belongs to dst's GPU if dst is on one, else to src's, and orders the copy on both GPUs.
+ * 'stream' belongs to dst's GPU if dst is on one, else to src's, and orders the copy on both GPUs;
+ * mylib_stream_wait() orders other streams of src's GPU before and after it.
  * A copy between GPU arrays, and one that fills a GPU array, is only enqueued; any other is
  * complete on return.  After an error the content of dst is undefined, and no work is left in
  * flight.

@@ -7,6 +7,8 @@
 #include "flags.h"
 #include "internal.h"
 
+static const char *const names[] = {"dst", "src"};
+
 /*
  * Copies on one GPU, with operand k of the layout replaced by contiguous memory.  Converts from
  * type `from` to `to`.
@@ -22,7 +24,7 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
     mylib_layout_set_contiguous(&part, k, packed, mylib_type_size(to));
     mylib_layout_simplify(&part);
     mylib_operation_of_conversion(&operation, to, from);
-    return mylib_cuda_map(device.index, stream, &operation.program, &part);
+    return mylib_cuda_map(device.index, stream, &operation.program, &part, names);
 }
 
 /*
@@ -134,7 +136,6 @@ static int add_piece(mylib_copies *copies, const mylib_layout *l, int64_t size)
 static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib_array *src,
                                mylib_copies *copies)
 {
-    static const char *const names[] = {"dst", "src"};
     mylib_operation operation;
     mylib_strides strides[2];
     mylib_layout layout;
@@ -174,7 +175,7 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     if (is_one_place && to.kind == MYLIB_CPU)
         return mylib_cpu_run(&operation.program, &layout);
     if (is_one_place || layout.is_host_scalar[1])
-        return mylib_cuda_map(to.index, stream, &operation.program, &layout);
+        return mylib_cuda_map(to.index, stream, &operation.program, &layout, names);
     if (to.kind == MYLIB_CUDA && from.kind == MYLIB_CUDA)
         return copy_between_gpus(stream, to, from, &layout, dst->type, src->type);
     return mylib_cuda_copy_host(to.kind == MYLIB_CUDA ? to.index : from.index, stream, &layout,

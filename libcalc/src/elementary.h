@@ -54,9 +54,6 @@
 #define MYLIB_HARD_BINARY_ON_CPU(X) \
     X(logaddexp, f32) X(logaddexp, f64) \
     X(arctan2, f32)
-/* f32: op_near(x) rounds to op_f32(x), unless is_near_middle(). */
-#define MYLIB_MENDED(X) \
-    X(arccos)
 /* f32, on the CPU: op_quick_f32(x) computes in pairs of f32. */
 #define MYLIB_QUICK(X) \
     X(log) X(log1p) X(tanh) X(arctan) X(cbrt)
@@ -78,6 +75,7 @@
 /* f32, on a GPU: X(op, quick function); most compute in f64. */
 #define MYLIB_QUICK_ON_GPU(X) \
     X(log, log_quick_f64) X(log1p, log1p_quick_f64) X(cbrt, cbrt_quick_f32) \
+    X(erf, erf_quick_f64) X(arcsin, arcsin_quick_f64) X(arccos, arccos_quick_f64) \
     X(tan, tan_quick_f64) X(tanh, tanh_quick_f64) X(arctan, arctan_quick_f64) \
     X(exp2, exp2_quick_f64) X(log2, log2_quick_f64) X(log10, log10_quick_f64) \
     X(sinh, sinh_quick_f64) X(cosh, cosh_quick_f64) \

@@ -597,10 +597,10 @@ mylib_status mylib_cuda_synchronize(int device, void *stream);
 /*
  * Enqueues a program over a layout of GPU memory and host scalars (inputs of any type with one
  * value for all elements, like constants).  The layout is simplified; operand 0 is exactly an
- * input, or disjoint.
+ * input, or disjoint.  Messages call operand k names[k].
  */
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout);
+                            mylib_layout *layout, const char *const *names);
 /*
  * Streams a program over a layout of host memory through a GPU, or MYLIB_ALL_GPUS.  Raises
  * floating-point flags only for a program that is a single operation.

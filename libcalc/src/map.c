@@ -24,7 +24,8 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
 
 /* Calls the backend. */
 static mylib_status call_backend(const mylib_program *program, mylib_device device, void *stream,
-                                 const mylib_array *out, mylib_layout *layout)
+                                 const mylib_array *out, mylib_layout *layout,
+                                 const char *const *names)
 {
     mylib_overlap overlap = layout->count == 0 ? MYLIB_DISJOINT : find_overlap(program, layout);
 
@@ -42,8 +43,9 @@ static mylib_status call_backend(const mylib_program *program, mylib_device devi
             MYLIB_ERR_ARGUMENT,
             "out overlaps an input or itself: on a GPU it must be exactly an input, or disjoint");
     mylib_layout_simplify(layout);
-    return out->device.kind == MYLIB_CUDA ? mylib_cuda_map(device.index, stream, program, layout)
-                                          : mylib_cuda_map_host(device.index, program, layout);
+    return out->device.kind == MYLIB_CUDA
+               ? mylib_cuda_map(device.index, stream, program, layout, names)
+               : mylib_cuda_map_host(device.index, program, layout);
 }
 
 /*
@@ -59,7 +61,7 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
     const mylib_mode mode = mylib_enter_mode();
     st = mylib_check_exponents(program, out->device, stream, layout);
     if (st == MYLIB_OK)
-        st = call_backend(program, device, stream, out, layout);
+        st = call_backend(program, device, stream, out, layout, names);
     mylib_leave_mode(mode);
     return st;
 }

@@ -43,6 +43,7 @@ static thread_local uint3 threadIdx, blockIdx, blockDim, gridDim;
 template <typename T> static inline void __stcs(T *p, T value) { *p = value; }
 template <typename T> static inline T __ldcs(const T *p) { return *p; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
+static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
 static inline unsigned __brev(unsigned x)
 {
     unsigned reversed = 0;

@@ -527,6 +527,21 @@ static void test_errors(void)
     EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_copy_array(NULL, &on_gpu, &bad), MYLIB_ERR_NO_DEVICE);
 
+    /* Messages name an operand as the function does. */
+    for (int k = 0; k < 4; k++) {
+        static const char *const names[] = {"out", "condition", "a", "b"};
+        mylib_array one[] = {on_gpu, on_gpu, on_gpu, on_gpu};
+        for (int j = 0; j < 4; j++)
+            one[j].data = (char *)data + 4096 * j + (j == k ? 4 : 0);
+        EXPECT(mylib_select(gpu, NULL, &one[0], &one[1], &one[2], &one[3]), MYLIB_ERR_ARGUMENT);
+        const char *message = mylib_last_message();
+        CHECK(strncmp(message, names[k], strlen(names[k])) == 0, "%s: %s", names[k], message);
+        if (k < 2) {
+            EXPECT(mylib_copy_array(NULL, &one[0], &one[1]), MYLIB_ERR_ARGUMENT);
+            CHECK(strncmp(message, k == 0 ? "dst " : "src ", 4) == 0, "%s", message);
+        }
+    }
+
     /* Memory of another GPU. */
     if (test_gpu_count > 1) {
         void *far = NULL;

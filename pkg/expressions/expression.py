@@ -747,6 +747,15 @@ def named(name: str, text: str) -> Expression:
     return expression
 
 
+@lru_cache(maxsize=None, typed=True)
+def _power(exponent: float) -> Expression:
+    """Returns what computes the power of an Array; an int and an equal float are two exponents."""
+    return named("power", f"x ** {exponent!r}")
+
+
+core.slow_paths["raised"] = _power
+
+
 def of_graph(graph: Graph, name: str = "expression") -> Expression:
     """Returns the expression of a graph that tracing made."""
     expression = Expression.__new__(Expression)

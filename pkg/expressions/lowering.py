@@ -13,15 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import core
-from .._call import (
-    compare_beyond,
-    is_by_products,
-    is_refused,
-    power_by_products,
-    resolve,
-    type_of_power,
-)
-from .._table import COMPARISONS, LOGIC, OPERATIONS
+from .._call import compare_beyond, is_by_products, resolve
+from .._table import LOGIC, OPERATIONS
 from .graph import Graph, operands
 
 CONVERT: int = core.STEP_CONVERT
@@ -180,7 +173,7 @@ class _Lowering:
             try:
                 places.append(self.materialize(x, dtype).place)
             except OverflowError:
-                if name not in COMPARISONS or dtype.kind not in "iub":
+                if not operation.compares or dtype.kind not in "iub":
                     raise
                 return self.fixed(values[1 - k], compare_beyond(name, x.number, k == 0), BOOL)
         return self.step(operation.index, dtype, result, *places)
@@ -272,10 +265,10 @@ class _Lowering:
             if number == 0.5:
                 return self.operation("sqrt", base)
             number = int(number)
-        if is_refused(base.dtype, number):  # not if there are no elements
+        if base.dtype.kind in "biu" and number < 0:  # refused, unless there are no elements
             return self.operation("power", given, operand)
         if base.dtype == BOOL:
-            base = self.convert(base, type_of_power(number))
+            base = self.convert(base, np.dtype(np.int8 if number == 2 else np.int64))  # as NumPy
         if number == 0:
             return self.fixed(given, 1, base.dtype)
         if number < 0:
@@ -283,13 +276,15 @@ class _Lowering:
         return self.products(base, number)
 
     def products(self, base: _Typed, exponent: int) -> _Typed:
-        result: _Typed = power_by_products(
-            base,
-            exponent,
-            lambda a, b: self.operation("multiply", a, b),
-            lambda a: self.operation("square", a),
-        )
-        return result
+        """Computes base ** exponent by squares and products in the order of the bits."""
+        result = None
+        while True:
+            if exponent & 1:
+                result = base if result is None else self.operation("multiply", result, base)
+            exponent >>= 1
+            if not exponent:
+                return result or base
+            base = self.operation("square", base)
 
     def exponent(self, k: int) -> Static | None:
         """Returns the exponent of a power that is computed by products; None for another one."""

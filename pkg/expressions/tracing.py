@@ -100,7 +100,7 @@ class Traced:
     __truediv__, __rtruediv__ = _operator("true_divide"), _operator("true_divide", True)
     __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
     __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
-    __pow__, __rpow__ = _operator("raised"), _operator("raised", True)
+    __rpow__ = _operator("raised", True)
     __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", True)
     __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", True)
     __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", True)
@@ -112,6 +112,11 @@ class Traced:
     __pos__, __neg__ = _unary("positive"), _unary("negative")
     __abs__, __invert__ = _unary("absolute"), _unary("invert")
     __hash__ = None  # type: ignore[assignment]
+
+    def __pow__(self, exponent: Any, modulo: Any = None) -> Any:
+        if modulo is not None:
+            raise TypeError("pow() with three arguments cannot be fused: use x ** y % z")
+        return _apply("raised", (self, exponent))
 
     def __divmod__(self, other: Any) -> Any:
         return self // other, self % other

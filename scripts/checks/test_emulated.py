@@ -104,7 +104,7 @@ def test_arrays_on_emulated_gpus() -> None:
         # Not `python -m pytest`, and elsewhere, so that the tree's own package is not found.
         running[name] = subprocess.Popen(
             [str(Path(sysconfig.get_path("scripts")) / "pytest"), "-c",
-             str(ROOT / "pyproject.toml"), "-p", "no:cacheprovider", *arguments],
+             str(ROOT / ".pytest.ini"), "-p", "no:cacheprovider", *arguments],
             cwd=BUILD,
             env=variables,
             stdout=subprocess.PIPE,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import lanes
 import mpmath as mp
 from logarithm import LARGEST, series
 from remez import fit, nearest, run
@@ -101,13 +102,8 @@ def rows_of_f64() -> dict[str, Row]:
             series, mp.mpf(0), (2 * (1 + LEAST) / 3) ** 2, range(7), lambda z: z
         ),
         "tan r / r": (upper + lower, error),
-        "(arctan t / t - 1) / z": fit(
-            lambda z: (mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1) / z,
-            LEAST,
-            eighth,
-            range(8),
-            lambda z: z * mp.sqrt(z) / mp.atan(mp.sqrt(z)),
-        ),
+        "(arctan t / t - 1) / z": lanes.odd(mp.atan, eighth, 8),
+        "(arcsin s / s - 1) / z": lanes.odd(mp.asin, mp.mpf(1) / 4 * (1 + LEAST), 8),
         "(2 artanh(s/2) - s) / s^3, f64": fit(series, mp.mpf(0), LARGEST, range(5), lambda z: z),
         "2 artanh(s/2) / (s ln 2)": fit(
             log2_slope, mp.mpf(0), LARGEST, range(7), lambda z: 1 / log2_slope(z)

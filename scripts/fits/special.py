@@ -6,10 +6,14 @@ import mpmath as mp
 from remez import Function, largest_error, nearest, one, remez, run
 
 
-def erf_slope(z: mp.mpf) -> mp.mpf:
-    """erf(x) / x - 1 + 3/8 x^2, of z = x^2."""
+def erf_ratio(z: mp.mpf) -> mp.mpf:
+    """erf(x) / x, of z = x^2."""
     x = mp.sqrt(z)
-    return (mp.erf(x) / x if x != 0 else 2 / mp.sqrt(mp.pi)) - 1 + mp.mpf("0.375") * z
+    return mp.erf(x) / x if x != 0 else 2 / mp.sqrt(mp.pi)
+
+
+def erf_slope(z: mp.mpf) -> mp.mpf:
+    return erf_ratio(z) - 1 + mp.mpf("0.375") * z
 
 
 def erfc(t: mp.mpf) -> mp.mpf:
@@ -17,6 +21,8 @@ def erfc(t: mp.mpf) -> mp.mpf:
 
 
 BREAK = mp.mpf("0.875")  # the two polynomials of erf meet
+CENTER = mp.mpf(247) / 32  # of the squares of arguments up to 3.93
+ABOVE = 1 + mp.mpf(2) ** -20
 
 
 def fit(
@@ -38,6 +44,13 @@ FITS = {
     ),
     "erf(sqrt(z)) / sqrt(z) - 1 + 3/8 z on [0, 49/64], absolute": fit(
         erf_slope, mp.mpf(0), BREAK**2, 12, weight=one
+    ),
+    "erf(x) / x, of x^2 - 247/32, relative": fit(
+        lambda t: erf_ratio(CENTER + t),
+        -CENTER,
+        mp.mpf("3.93") ** 2 * ABOVE - CENTER,
+        22,
+        weight=lambda t: 1 / erf_ratio(CENTER + t),
     ),
     "log(erfc(7/8 + t)) on [0, 41/8], absolute in erf": fit(
         lambda t: mp.log(erfc(t)), mp.mpf(0), 6 - BREAK, 19, weight=erfc

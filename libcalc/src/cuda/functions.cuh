@@ -66,9 +66,6 @@ template <int OP, typename T> struct by_hardness {
 #define IN_TWO_STEPS(op, s) \
     BY_HARDNESS(op, s, const t_dd first = op##_first_##s(a); \
                 is_hard |= op##_is_rare_##s(a, b, first) != 0, op##_second_##s(a, b, first))
-#define MENDED(op) \
-    BY_HARDNESS(op, f32, (void)b; const double near = op##_near(a); \
-                is_hard |= is_near_middle(near) != 0, (float)near)
 #define QUICK(op, way) \
     BY_HARDNESS(op, f32, (void)b; const t_quick quick = way(a); \
                 is_hard |= quick.is_rare != 0, quick.value)
@@ -88,8 +85,6 @@ MYLIB_QUICK_ON_GPU(QUICK)
 MYLIB_ORDINARY_ON_GPU(ORDINARY)
 MYLIB_ORDINARY_BINARY_ON_GPU(ORDINARY_BINARY)
 MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
-MYLIB_MENDED(MENDED)
-#undef MENDED
 #undef ORDINARY_BINARY
 #undef ORDINARY
 #undef QUICK_BINARY

@@ -366,10 +366,8 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     case MYLIB_OP_##op: \
         if constexpr (mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value)) \
             return false; \
-        else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) { \
-            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = \
-                meaning<MYLIB_OP_##op, T>::apply(x[i], y[i]); \
-        } \
+        else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) \
+            apply_all<MYLIB_OP_##op, true>(x, y); \
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW

@@ -264,6 +264,59 @@ template <int OP, typename T, bool CALLS> __device__ __forceinline__ T apply(T a
         return meaning<OP, T>::apply(a, b);
 }
 
+/*
+ * packed<OP, T>::apply computes all elements of a word at once: a few instructions, where unpacking
+ * takes several for each element.
+ */
+template <int OP, typename T> struct packed {
+    static constexpr bool is_defined = false;
+};
+#define PACKED(op, s, result) \
+    template <> struct packed<MYLIB_OP_##op, t_##s> { \
+        static constexpr bool is_defined = true; \
+        static __device__ __forceinline__ uint32_t apply(uint32_t a, uint32_t b) \
+        { \
+            return result; \
+        } \
+    };
+#define EACH_TOP_BIT 0x80808080u
+#define SUM_OF_BYTES(a, b) (((a & ~EACH_TOP_BIT) + (b & ~EACH_TOP_BIT)) ^ ((a ^ b) & EACH_TOP_BIT))
+#define DIFFERENCE_OF_BYTES(a, b) \
+    (((a | EACH_TOP_BIT) - (b & ~EACH_TOP_BIT)) ^ (~(a ^ b) & EACH_TOP_BIT))
+PACKED(add, i8, SUM_OF_BYTES(a, b))
+PACKED(add, u8, SUM_OF_BYTES(a, b))
+PACKED(subtract, i8, DIFFERENCE_OF_BYTES(a, b))
+PACKED(subtract, u8, DIFFERENCE_OF_BYTES(a, b))
+
+/* These round once, as does rounding the exact result, or that of f32, to f16. */
+#define WITH_HALVES(op) \
+    [=] { \
+        const __half2_raw p = {(uint16_t)a, (uint16_t)(a >> 16)}; \
+        const __half2_raw q = {(uint16_t)b, (uint16_t)(b >> 16)}; \
+        const __half2_raw r = op(p, q); \
+        return (uint32_t)r.x | (uint32_t)r.y << 16; \
+    }()
+PACKED(add, f16, WITH_HALVES(__hadd2_rn))
+PACKED(subtract, f16, WITH_HALVES(__hsub2_rn))
+PACKED(multiply, f16, WITH_HALVES(__hmul2_rn))
+
+/* Computes x[i] = OP(x[i], y[i]); both are aligned to 4 bytes. */
+template <int OP, bool CALLS, typename T, int N>
+__device__ __forceinline__ void apply_all(T (&x)[N], const T (&y)[N])
+{
+    if constexpr (packed<OP, T>::is_defined && sizeof(T) * N % 4 == 0) {
+#pragma unroll
+        for (int i = 0; i < N; i += (int)(4 / sizeof(T))) {
+            uint32_t *word = (uint32_t *)&x[i];
+            *word = packed<OP, T>::apply(*word, *(const uint32_t *)&y[i]);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = apply<OP, T, CALLS>(x[i], y[i]);
+    }
+}
+
 /* Computes acc[i] = bit i of mask ? acc[i] : x[i]; small elements stay packed in registers. */
 template <typename T, int N>
 __device__ __forceinline__ void select(T (&acc)[N], const T (&x)[N], uint32_t mask)
@@ -306,10 +359,8 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
         break;
 #define ROW(kind, op, set) \
     case MYLIB_OP_##op: \
-        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) { \
-            _Pragma("unroll") for (int i = 0; i < N; i++) acc[i] = \
-                apply<MYLIB_OP_##op, T, CALLS>(acc[i], x[i]); \
-        } \
+        if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) \
+            apply_all<MYLIB_OP_##op, CALLS>(acc, x); \
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW

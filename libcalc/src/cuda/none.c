@@ -28,101 +28,43 @@ mylib_status mylib_cuda_device_count(int *count_ret)
 /* The functions below ignore their arguments. */
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 
-mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret) { return no_cuda(); }
-
-mylib_status mylib_cuda_check_device(int index) { return no_cuda(); }
-
-mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret) { return no_cuda(); }
-
 mylib_status mylib_free_pinned(void *ptr) { return ptr == NULL ? MYLIB_OK : no_cuda(); }
 
 mylib_status mylib_free_cached(void) { return MYLIB_OK; }
 
-mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret) { return no_cuda(); }
-
-mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret) { return no_cuda(); }
-
-mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes) { return no_cuda(); }
-
-mylib_status mylib_stream_create(mylib_device device, void **stream_ret) { return no_cuda(); }
-
-mylib_status mylib_stream_destroy(mylib_device device, void *stream) { return no_cuda(); }
-
-mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device other_device,
-                               void *other)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_free(int device, void *ptr, void *stream) { return no_cuda(); }
-
 void mylib_cuda_discard(int device, void *ptr, void *stream) {}
 
-mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
-                             const void *src, size_t nbytes, void *stream)
-{
-    return no_cuda();
-}
+#define REFUSE(name, ...) \
+    mylib_status name(__VA_ARGS__) { return no_cuda(); }
 
-mylib_status mylib_cuda_synchronize(int device, void *stream) { return no_cuda(); }
-
-mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_program *program, mylib_type type,
-                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
-                                    const mylib_program *program, mylib_type type,
-                                    mylib_layout *layout, int kept_ndim, mylib_type out_type)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
-                               const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
-                               mylib_type out_type)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
-                                  mylib_type dst_type, mylib_type src_type, int dst_is_host)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
-                                    const mylib_copies *copies)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
-                               int64_t stride, const void *start, const void *step)
-{
-    return no_cuda();
-}
-
-mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
-                               const void *b, void *result)
-{
-    return no_cuda();
-}
+REFUSE(mylib_cuda_device_info, int index, mylib_device_info *info_ret)
+REFUSE(mylib_cuda_check_device, int index)
+REFUSE(mylib_alloc_pinned, size_t nbytes, void **ptr_ret)
+REFUSE(mylib_pointer_device, const void *ptr, mylib_device *device_ret)
+REFUSE(mylib_cuda_memory_info, int index, mylib_memory_info *info_ret)
+REFUSE(mylib_cuda_set_memory_limit, int index, uint64_t limit_nbytes)
+REFUSE(mylib_stream_create, mylib_device device, void **stream_ret)
+REFUSE(mylib_stream_destroy, mylib_device device, void *stream)
+REFUSE(mylib_stream_wait, mylib_device device, void *stream, mylib_device other_device, void *other)
+REFUSE(mylib_cuda_alloc, int device, size_t nbytes, void *stream, void **ptr_ret)
+REFUSE(mylib_cuda_free, int device, void *ptr, void *stream)
+REFUSE(mylib_cuda_copy, mylib_device dst_device, void *dst, mylib_device src_device,
+       const void *src, size_t nbytes, void *stream)
+REFUSE(mylib_cuda_synchronize, int device, void *stream)
+REFUSE(mylib_cuda_map, int device, void *stream, const mylib_program *program, mylib_layout *layout,
+       const char *const *names)
+REFUSE(mylib_cuda_map_host, int device, const mylib_program *program, mylib_layout *layout)
+REFUSE(mylib_cuda_program_reduce, int device, void *stream, mylib_reduction reduction,
+       const mylib_program *program, mylib_type type, mylib_layout *layout, int kept_ndim,
+       mylib_type out_type)
+REFUSE(mylib_cuda_reduce_host, int device, mylib_reduction reduction, const mylib_program *program,
+       mylib_type type, mylib_layout *layout, int kept_ndim, mylib_type out_type)
+REFUSE(mylib_cuda_reduce, int device, void *stream, mylib_reduction reduction,
+       const mylib_terms *terms, mylib_layout *layout, int kept_ndim, mylib_type out_type)
+REFUSE(mylib_cuda_copy_host, int device, void *stream, const mylib_layout *layout,
+       mylib_type dst_type, mylib_type src_type, int dst_is_host)
+REFUSE(mylib_cuda_arange, int device, void *stream, mylib_type type, int64_t n, char *out,
+       int64_t stride, const void *start, const void *step)
+REFUSE(mylib_cuda_copy_pieces, const mylib_array *dst, void *stream, const mylib_copies *copies)
+REFUSE(mylib_cuda_scalar, int device, mylib_op op, mylib_type type, const void *a, const void *b,
+       void *result)

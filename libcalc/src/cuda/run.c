@@ -366,13 +366,13 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
 }
 
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
-                            mylib_layout *layout)
+                            mylib_layout *layout, const char *const *names)
 {
     mylib_statement single;
     ENTER_DEVICE(device);
     if (layout->count == 0)
         return MYLIB_OK;
-    RETURN_IF_ERROR(mylib_cuda_check_operands(device, mylib_operand_names, program->result_type,
+    RETURN_IF_ERROR(mylib_cuda_check_operands(device, names, program->result_type,
                                               program->input_type, layout));
     if (mylib_single_statement(&single, program))
         return mylib_cuda_launch(&single, layout, stream);

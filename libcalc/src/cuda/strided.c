@@ -203,6 +203,20 @@ static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
     mylib_walk_cut(w, p->columns, goes_down && p->is_regular ? slice_rows : w->rows, 1);
 }
 
+/* Finds the aligned vectors that lie within input k. */
+static void set_extent(mylib_strided_args *p, int k, int64_t size)
+{
+    uintptr_t begin = (uintptr_t)p->data[k], end = begin + (uintptr_t)size;
+    for (int d = -1; d < p->walk.row_ndim; d++) {
+        const int64_t stride = d < 0 ? p->column_stride[k] : p->row_stride[d][k];
+        const int64_t reach = ((d < 0 ? p->columns : p->walk.row_shape[d]) - 1) * stride;
+        begin += (uintptr_t)(reach < 0 ? reach : 0);
+        end += (uintptr_t)(reach > 0 ? reach : 0);
+    }
+    p->vectors_begin[k - 1] = (const char *)((begin + 15) / 16 * 16);
+    p->vectors_end[k - 1] = (const char *)(end / 16 * 16);
+}
+
 /*
  * Chooses vectors of pixels for a copy of small elements between images and planes; returns false
  * for other layouts, or if vectors would not be aligned.
@@ -275,6 +289,12 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
         choose_scattered(p, vector, vectors);
     const mylib_walk *w = &p->walk;
     p->is_plain = !p->has_leads && w->row_ndim == 1;
+    p->is_pair = p->operands == 3 && size < MYLIB_STRIDED_SHIFTED_BELOW && p->is_vector;
+    for (int k = 1; k < p->operands; k++) {
+        set_extent(p, k, size);
+        p->is_pair =
+            p->is_pair && p->access[k - 1] <= MYLIB_ACCESS_SHIFTED && !p->is_reversed[k - 1];
+    }
     for (int k = 0; k < p->operands; k++) {
         const int64_t column = p->column_stride[k], row = p->row_stride[w->row_ndim - 1][k];
         p->element_step[k] = mylib_walk_step(w, 0, column, row);

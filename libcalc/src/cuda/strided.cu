@@ -149,23 +149,14 @@ __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int 
 
 /* ---- Reading ------------------------------------------------------------------------------- */
 
-/* Returns the 16 bytes at offset 'shift' in two adjacent vectors. */
-__device__ __forceinline__ uint4 shifted(uint4 low, uint4 high, uint32_t shift)
+/* Moves words down by `by` places in a branch: most warps take the same one, and often none. */
+template <int N> __device__ __forceinline__ void move_down(uint32_t (&w)[N], int by)
 {
-    uint32_t w[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
-    if (shift & 8) {
 #pragma unroll
-        for (int i = 0; i < 6; i++)
-            w[i] = w[i + 2];
+    for (int i = 0; i < N - by; i++) {
+        w[i] = w[i + by];
+        asm volatile("" : "+r"(w[i]));
     }
-    if (shift & 4) {
-#pragma unroll
-        for (int i = 0; i < 5; i++)
-            w[i] = w[i + 1];
-    }
-    shift = (shift & 3) * 8;
-    return make_uint4(__funnelshift_r(w[0], w[1], shift), __funnelshift_r(w[1], w[2], shift),
-                      __funnelshift_r(w[2], w[3], shift), __funnelshift_r(w[3], w[4], shift));
 }
 
 /*
@@ -184,16 +175,10 @@ __device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_
         w[4 * i + 2] = from[i].z;
         w[4 * i + 3] = from[i].w;
     }
-    if (shift & 8) {
-#pragma unroll
-        for (int i = 0; i < WORDS + 2; i++)
-            w[i] = w[i + 2];
-    }
-    if (shift & 4) {
-#pragma unroll
-        for (int i = 0; i < WORDS + 1; i++)
-            w[i] = w[i + 1];
-    }
+    if (shift & 8)
+        move_down(w, 2);
+    if (shift & 4)
+        move_down(w, 1);
     shift = (shift & 3) * 8;
 #pragma unroll
     for (int i = 0; i < WORDS; i++)
@@ -201,7 +186,9 @@ __device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const uint32_t *p = &w[i * SPREAD];
-        if constexpr (SIZE == 2)
+        if constexpr (SPREAD == 1)
+            out[i] = w[i];
+        else if constexpr (SIZE == 2)
             out[i] = SPREAD == 3 ? __byte_perm(p[0], p[1], 0x7610)
                                  : __byte_perm(p[0], p[SPREAD / 2], 0x5410);
         else if constexpr (SPREAD == 2)
@@ -215,69 +202,57 @@ __device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
-/* Reads the groups that are not whole: element by element, STEP bytes apart. */
-template <int STEP, typename T>
-__device__ __forceinline__ void
-read_rest(const position<T> &at, const bool (&is_whole)[strided<T>::VECTORS], bool is_reversed,
-          char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
-{
-    typedef strided<T> S;
-#pragma unroll
-    for (int v = 0; v < S::VECTORS; v++) {
-        uint32_t valid = at.valid_of(v);
-        if (is_whole[v])
-            continue;
-        if (is_reversed)
-            valid = __brev(valid) >> (32 - S::VECTOR);
-#pragma unroll
-        for (int e = 0; e < S::VECTOR; e++)
-            if (valid >> e & 1)
-                x[v * S::VECTOR + e] = load_element<T>(p[v] + e * STEP);
-    }
-}
-
 /*
- * Reads groups of every SPREAD-th element, from the lowest one on.  A group is picked out of the
- * aligned vectors that hold it, if all of these lie between the first and the last byte of the row;
- * else it is read element by element.
+ * Groups of every SPREAD-th element, from the lowest one on: the aligned vectors that hold them.
+ * Vectors that reach beyond the input are not read: such a group is read element by element.
  */
-template <int SPREAD, typename T>
-__device__ __forceinline__ void read_every(const mylib_strided_args &args, const position<T> &at,
-                                           bool is_reversed, char *const (&p)[strided<T>::VECTORS],
-                                           T (&x)[strided<T>::N])
-{
+template <int SPREAD, typename T> struct pieces {
     typedef strided<T> S;
-    constexpr int STEP = SPREAD * sizeof(T), GAP = STEP - sizeof(T); /* bytes */
-    /* Issue all loads before the first use. */
+    static constexpr int STEP = SPREAD * sizeof(T); /* bytes */
+    char *p[S::VECTORS];
     uint4 from[S::VECTORS][SPREAD + 1];
-    uint32_t shift[S::VECTORS];
-    bool is_whole[S::VECTORS];
+    uint32_t valid[S::VECTORS]; /* the elements that are read one by one */
+
+    /* Issues all loads before the first use. */
+    __device__ __forceinline__ void load(const mylib_strided_args &args, int k,
+                                         const position<T> &at)
+    {
+        find_groups(args, k, at, p);
 #pragma unroll
-    for (int v = 0; v < S::VECTORS; v++) {
-        int32_t before = at.column_of(args, v);
-        if (is_reversed)
-            before = args.columns - S::VECTOR - before;
-        const int32_t left = args.columns - before;
-        shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
-        /* The last vector has elements of the group only if the shift is larger than the gap. */
-        const bool has_last = shift[v] > GAP;
-        /* These are enough, and their products do not overflow. */
-        const int some_before = before < S::VECTOR ? before : S::VECTOR;
-        const int some_left = left < 2 * S::VECTOR ? left : 2 * S::VECTOR;
-        is_whole[v] = at.valid_of(v) == S::FULL && some_before * STEP >= (int)shift[v] &&
-                      some_left * STEP - GAP >= 16 * (SPREAD + has_last) - (int)shift[v];
+        for (int v = 0; v < S::VECTORS; v++) {
+            valid[v] = at.valid_of(v);
+            if (args.is_reversed[k - 1])
+                valid[v] = __brev(valid[v]) >> (32 - S::VECTOR);
+            const int shift = (int)((uintptr_t)p[v] % 16);
+            const int begin = shift + (__ffs((int)valid[v]) - 1) * STEP;
+            const int end = shift + (31 - __clz((int)valid[v])) * STEP + (int)sizeof(T);
+            const char *base = p[v] - shift;
+            const bool is_inside = valid[v] != 0 && base + begin >= args.vectors_begin[k - 1] &&
+                                   base + end <= args.vectors_end[k - 1];
 #pragma unroll
-        for (int i = 0; i <= SPREAD; i++) {
-            from[v][i] = make_uint4(0, 0, 0, 0);
-            if (is_whole[v] && (i < SPREAD || has_last))
-                from[v][i] = *(const uint4 *)(p[v] - shift[v] + 16 * i);
+            for (int i = 0; i <= SPREAD; i++) {
+                from[v][i] = make_uint4(0, 0, 0, 0);
+                if (is_inside && begin < 16 * (i + 1) && end > 16 * i)
+                    from[v][i] = *(const uint4 *)(base + 16 * i);
+            }
+            valid[v] = is_inside ? 0 : valid[v];
         }
     }
+    __device__ __forceinline__ void join(T (&x)[S::N])
+    {
 #pragma unroll
-    for (int v = 0; v < S::VECTORS; v++)
-        *(uint4 *)&x[v * S::VECTOR] = picked<sizeof(T), SPREAD>(from[v], shift[v]);
-    read_rest<STEP>(at, is_whole, is_reversed, p, x);
-}
+        for (int v = 0; v < S::VECTORS; v++)
+            *(uint4 *)&x[v * S::VECTOR] =
+                picked<sizeof(T), SPREAD>(from[v], (uint32_t)(uintptr_t)p[v] % 16);
+#pragma unroll
+        for (int v = 0; v < S::VECTORS; v++)
+            if (valid[v] != 0)
+#pragma unroll
+                for (int e = 0; e < S::VECTOR; e++)
+                    if (valid[v] >> e & 1)
+                        x[v * S::VECTOR + e] = load_element<T>(p[v] + e * STEP);
+    }
+};
 
 /* Reverses the elements of each group. */
 template <typename T> __device__ __forceinline__ void reverse_groups(T (&x)[strided<T>::N])
@@ -294,10 +269,7 @@ template <typename T> __device__ __forceinline__ void reverse_groups(T (&x)[stri
     }
 }
 
-/*
- * Reads contiguous groups.  Only whole groups are read as vectors; an unaligned group is read from
- * the two aligned vectors around it, if both lie within the row.
- */
+/* Reads contiguous groups of large elements: whole ones as vectors. */
 template <typename T>
 __device__ __forceinline__ void
 read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
@@ -305,11 +277,11 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
 {
     typedef strided<T> S;
     bool is_reversed = args.is_reversed[k - 1];
-    if (args.access[k - 1] == MYLIB_ACCESS_VECTOR && at.valid == S::ALL) {
+    if (at.valid == S::ALL) {
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++)
             *(uint4 *)&x[v * S::VECTOR] = *(const uint4 *)p[v];
-    } else if constexpr (!S::HAS_LEADS) {
+    } else {
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++) {
             uint32_t valid = at.valid_of(v);
@@ -322,54 +294,51 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
                 if (valid >> e & 1)
                     x[v * S::VECTOR + e] = load_element<T>(p[v] + e * sizeof(T));
         }
-    } else {
-        /* Issue all loads before the first use. */
-        uint4 low[S::VECTORS], high[S::VECTORS];
-        uint32_t shift[S::VECTORS];
-        bool is_whole[S::VECTORS];
-#pragma unroll
-        for (int v = 0; v < S::VECTORS; v++) {
-            int32_t column = at.column_of(args, v);
-            if (is_reversed)
-                column = args.columns - S::VECTOR - column;
-            shift[v] = (uint32_t)(uintptr_t)p[v] % 16;
-            column -= (int32_t)(shift[v] / sizeof(T));
-            is_whole[v] =
-                at.valid_of(v) == S::FULL && column >= 0 && column <= args.columns - 2 * S::VECTOR;
-            low[v] = high[v] = make_uint4(0, 0, 0, 0);
-            if (is_whole[v]) {
-                low[v] = *(const uint4 *)(p[v] - shift[v]);
-                high[v] = *(const uint4 *)(p[v] - shift[v] + 16);
-            }
-        }
-#pragma unroll
-        for (int v = 0; v < S::VECTORS; v++)
-            *(uint4 *)&x[v * S::VECTOR] = shifted(low[v], high[v], shift[v]);
-        read_rest<sizeof(T)>(at, is_whole, is_reversed, p, x);
     }
     if (is_reversed)
         reverse_groups<T>(x);
 }
 
-/* Reads groups of elements a few places apart. */
-template <typename T>
-__device__ __forceinline__ void
-read_spread(const mylib_strided_args &args, int k, const position<T> &at,
-            char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
+/* Reads groups of small elements, of which the next one is SPREAD places on or back. */
+template <int SPREAD, typename T>
+__device__ __forceinline__ void read_pieces(const mylib_strided_args &args, int k,
+                                            const position<T> &at, T (&x)[strided<T>::N])
 {
-    const bool is_reversed = args.is_reversed[k - 1];
+    pieces<SPREAD, T> of;
+    of.load(args, k, at);
+    of.join(x);
+}
+template <typename T>
+__device__ __forceinline__ void read_spread(const mylib_strided_args &args, int k,
+                                            const position<T> &at, T (&x)[strided<T>::N])
+{
     switch (abs((int)args.column_stride[k]) / (int)sizeof(T)) {
+    case 1:
+        read_pieces<1>(args, k, at, x);
+        break;
     case 2:
-        read_every<2>(args, at, is_reversed, p, x);
+        read_pieces<2>(args, k, at, x);
         break;
     case 3:
-        read_every<3>(args, at, is_reversed, p, x);
+        read_pieces<3>(args, k, at, x);
         break;
     default:
-        read_every<4>(args, at, is_reversed, p, x);
+        read_pieces<4>(args, k, at, x);
     }
-    if (is_reversed)
+    if (args.is_reversed[k - 1])
         reverse_groups<T>(x);
+}
+
+/* Reads both inputs of an operation, with the loads of both in flight. */
+template <typename T>
+__device__ __forceinline__ void read_pair(const mylib_strided_args &args, const position<T> &at,
+                                          T (&x)[strided<T>::N], T (&y)[strided<T>::N])
+{
+    pieces<1, T> first, second;
+    first.load(args, 1, at);
+    second.load(args, 2, at);
+    first.join(x);
+    second.join(y);
 }
 
 /* Reads groups of equally spaced elements. */
@@ -534,11 +503,11 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
     switch (args.access[k - 1]) {
     case MYLIB_ACCESS_VECTOR:
     case MYLIB_ACCESS_SHIFTED:
-        read_vectors(args, k, at, p, x);
-        break;
     case MYLIB_ACCESS_SPREAD:
         if constexpr (S::HAS_LEADS)
-            read_spread(args, k, at, p, x);
+            read_spread(args, k, at, x);
+        else
+            read_vectors(args, k, at, p, x);
         break;
     case MYLIB_ACCESS_ROW:
         read_rows(at, p, x);
@@ -602,6 +571,26 @@ __device__ __forceinline__ void scatter(const mylib_strided_args &args, const po
                           *own_place<R>(shared, i));
 }
 
+/* Writes the valid elements of an aligned group: whole words, and elements of at most two words. */
+template <typename R, int N>
+__device__ __forceinline__ void write_partial(char *p, uint32_t valid, const R (&group)[N])
+{
+    constexpr int PACKED = sizeof(R) < 4 ? 4 / sizeof(R) : 1;
+    constexpr uint32_t WHOLE = (1u << PACKED) - 1;
+#pragma unroll
+    for (int e = 0; e < N; e += PACKED) {
+        const uint32_t some = valid >> e & WHOLE;
+        if (PACKED > 1 && some == WHOLE) {
+            *(uint32_t *)(p + e * sizeof(R)) = *(const uint32_t *)&group[e];
+        } else if (some != 0) {
+#pragma unroll
+            for (int i = 0; i < PACKED; i++)
+                if (some >> i & 1)
+                    store_element(p + (e + i) * sizeof(R), group[e + i]);
+        }
+    }
+}
+
 template <typename R, typename T>
 __device__ __forceinline__ void write_strided(const mylib_strided_args &args, const position<T> &at,
                                               unsigned char *shared, const T (&acc)[strided<T>::N])
@@ -618,14 +607,10 @@ __device__ __forceinline__ void write_strided(const mylib_strided_args &args, co
 #pragma unroll
             for (int e = 0; e < S::VECTOR; e++)
                 group[e] = result_of<R>(acc[v * S::VECTOR + e]);
-            if (valid == S::FULL) {
+            if (valid == S::FULL)
                 __stcs((bits *)p[v], *(const bits *)group);
-                continue;
-            }
-#pragma unroll
-            for (int e = 0; e < S::VECTOR; e++)
-                if (valid >> e & 1)
-                    store_element(p[v] + e * sizeof(R), group[e]);
+            else
+                write_partial(p[v], valid, group);
         }
         return;
     }
@@ -653,9 +638,15 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
     position<T> at = position_of<T>(args);
 
     wait_for_previous();
-    for (int j = 0; j < args.steps; j++) {
+    int j = 0;
+    if constexpr (S::HAS_LEADS)
+        if (args.is_pair) {
+            read_pair(args, at, acc, x);
+            j = 1;
+        }
+    for (; j < args.steps; j++) {
         bool is_mask = j < args.first;
-        if (j < args.statement.operands)
+        if (j < args.statement.operands && !(S::HAS_LEADS && args.is_pair))
             read_strided(args, 1 + j, is_mask, at, shared, x);
         if (is_mask) {
 #pragma unroll

@@ -61,7 +61,7 @@ extern "C" {
 /* How to read an input. */
 enum {
     MYLIB_ACCESS_VECTOR,   /* a vector at once: contiguous along rows, aligned like the output */
-    MYLIB_ACCESS_SHIFTED,  /* an unaligned vector, from the two aligned vectors around it */
+    MYLIB_ACCESS_SHIFTED,  /* an unaligned vector, from the aligned vectors that hold it */
     MYLIB_ACCESS_SPREAD,   /* small elements some places apart, picked out of aligned vectors */
     MYLIB_ACCESS_ROW,      /* one element for a whole row */
     MYLIB_ACCESS_ELEMENT,  /* element by element */
@@ -91,6 +91,9 @@ typedef struct mylib_strided_args {
     uint8_t has_leads;                        /* see mylib_strided_lead() */
     uint8_t is_plain;   /* rows and groups lie at equal distances, and there are no leads */
     uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
+    uint8_t is_pair;    /* the two inputs are small elements, contiguous along rows */
+    /* The aligned vectors between these lie within input k - 1. */
+    const char *vectors_begin[MYLIB_MOST_OPERANDS], *vectors_end[MYLIB_MOST_OPERANDS];
     /* Between images and planes: the channels, else 0; the operand that is planes; vectors. */
     uint8_t channels, planes;
     int32_t units, all_units; /* of a plane, and of all images */

@@ -494,7 +494,7 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
 /* ---- Streams and events -------------------------------------------------------------------- */
 
 struct CUevent_st {
-    int is_recorded;
+    int is_recorded, device;
 };
 
 static void *make_handle(size_t nbytes, long *count)
@@ -564,6 +564,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
     cudaEvent_t made = make_handle(sizeof *made, &counts.events);
     if (made == NULL)
         return set_error(cudaErrorMemoryAllocation);
+    made->device = current;
     *event = made;
     return cudaSuccess;
 }
@@ -578,8 +579,10 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
     BEGIN_ON(stream);
-    event->is_recorded = 1;
-    return cudaSuccess;
+    const int is_default =
+        stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+    event->is_recorded = event->device == (is_default ? current : stream->device);
+    return set_error(event->is_recorded ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
 /* ---- The driver ---------------------------------------------------------------------------- */
