@@ -2,7 +2,7 @@
  * launch.cuh - launches kernels, early where the GPU can.
  *
  * Early: the GPU prepares the kernel while the one before it in the stream ends.  On an H200 the
- * call then returns after 3.7 us, not 4.4.  Every kernel that launch() launches begins with
+ * call then returns after 3.7 us, not 4.4.  Every kernel launched so begins with
  * wait_for_previous().
  */
 #ifndef MYLIB_LAUNCH_CUH
