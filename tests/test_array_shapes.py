@@ -259,6 +259,21 @@ def test_concatenate(axis: int | None) -> None:
     _same(pcd.concatenate(arrays[:1], axis=axis), np.concatenate(hosts[:1], axis))
 
 
+@pytest.mark.parametrize("code", ["?", "i2", "f4", "f8", "c16"])
+def test_joining_many(code: str) -> None:
+    """More arrays than a launch joins, small and large, of all layouts."""
+    views = (np.s_[:], np.s_[::-1], np.s_[1:], np.s_[::2], np.s_[..., ::-1])
+    for shape in ((5,), (0,), (3, 7), (2, 3, 4), (200, 300)):
+        hosts = [np.arange(np.prod(shape)).reshape(shape).astype(code) for _ in range(61)]
+        for view in views[: 1 if len(shape) == 2 and shape[0] == 200 else None]:
+            parts = [host[view] for host in hosts]
+            arrays = [pcd.asarray(host, device="cuda")[view] for host in hosts]
+            for axis in range(len(shape)):
+                for name in ("concatenate", "stack"):
+                    joined = getattr(pcd, name)(arrays, axis=axis)
+                    _same(joined, getattr(np, name)(parts, axis))
+
+
 def test_concatenate_promotes() -> None:
     for a, b in itertools.product([np.dtype(bool), *cases.DTYPES], repeat=2):
         hosts = [np.ones(3, a), np.zeros(2, b)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,27 @@ def test_torch_round_trip(torch: Any, code: str) -> None:
     assert taken.data_ptr() == _pointer(array)
     assert np.array_equal(torch.from_dlpack(array).cpu().numpy(), values)
     assert np.array_equal(np.from_dlpack(array, device="cpu"), values)
+
+
+_CAPTURE = """
+import pkg as pcd, torch
+array, stream = pcd.arange(4, device="cuda"), torch.cuda.Stream()
+try:
+    with torch.cuda.graph(torch.cuda.CUDAGraph(), stream=stream, capture_error_mode="thread_local"):
+        with pcd.stream(stream):
+            try:
+                int(array[3])
+            except pcd.CudaError as error:
+                print("CaptureUnsupported" in str(error))
+except RuntimeError:
+    print(int(array[3]))
+"""
+
+
+@pytest.mark.usefixtures("torch")
+def test_torch_captures_no_result(python: Callable[..., str]) -> None:
+    """A number that the host waits for cannot come from a graph that is being captured."""
+    assert python(_CAPTURE).split() == ["True", "3"]
 
 
 def test_torch_memory_outlives_its_first_owner(torch: Any) -> None:

@@ -131,6 +131,23 @@ def test_threads_that_share_an_array_on_streams() -> None:
     assert len(pcd.core.streams_of(shared)) == 5
 
 
+@pytest.mark.gpu
+def test_threads_that_wait_for_results() -> None:
+    """More threads poll than buffers are kept; each gets its own numbers."""
+    start = threading.Barrier(12)
+
+    def work(number: int) -> None:
+        array = pcd.full(1000, number, "f8", device="cuda")
+        start.wait(30)
+        for k in range(100):
+            assert float(array.sum()) == 1000 * number
+            assert pcd.add(number, k, device="cuda") == number + k
+            assert (pcd.asnumpy(array[: k + 1]) == number).all()
+
+    with ThreadPoolExecutor(12) as pool:
+        list(pool.map(work, range(12)))
+
+
 _BITS = """
 import hashlib, numpy as np, pkg as pcd
 rng = np.random.default_rng(1)
