@@ -319,23 +319,25 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     """
     offset = integer("trace", "offset", offset)
     array = core.as_array(matrix)
-    ordinal = find_place("trace", [array], device)
-    if has_own_rules(array):
+    is_ours = isinstance(array, core.ArrayBase)
+    if not is_ours or device is not None:
+        ordinal = find_place("trace", [array], device)
+    if not is_ours and has_own_rules(array):
         if getattr(array, "ndim", 2) == 2:
             return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
-    elif not isinstance(array, core.ArrayBase):
+    elif not is_ours:
         array = np.asarray(array).view()  # whose shape no other thread sets
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "
             f"(its shape is {array.shape})"
         )
-    check_dtype("trace", array.dtype)
     rows, columns = array.shape
     offset = builtins.max(-rows, builtins.min(offset, columns))
-    if isinstance(array, core.ArrayBase):
+    if is_ours:
         diagonal: Any = core.view(array, np.ndarray.diagonal, offset)
     else:
+        check_dtype("trace", array.dtype)
         diagonal = array.diagonal(offset)
     return core.reduce_any(SUM, diagonal, None, False, None, None, device)
 

@@ -105,11 +105,6 @@ static PyObject *get_device(PyObject *object, void *Py_UNUSED(unused))
     return PyUnicode_FromFormat("cuda:%d", (int)((array_object *)object)->a.device.index);
 }
 
-static PyObject *get_pointer(PyObject *object, void *Py_UNUSED(unused))
-{
-    return PyLong_FromVoidPtr(((array_object *)object)->a.data);
-}
-
 static PyObject *get_itemsize(PyObject *object, void *Py_UNUSED(unused))
 {
     return PyLong_FromSize_t(mylib_type_size(((array_object *)object)->a.type));
@@ -145,14 +140,11 @@ static PyObject *get_contiguous(PyObject *object, void *is_fortran)
 static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)type, (void)args, (void)kwargs;
-    PyErr_SetString(PyExc_TypeError,
-                    "an Array is made by pkg.asarray(), pkg.zeros(), pkg.empty() and the like");
-    return NULL;
+    return PyErr_Format(PyExc_TypeError,
+                        "an Array is made by pkg.asarray(), pkg.zeros(), pkg.empty() and the like");
 }
 
-/*
- * Visits references.  No tp_clear is needed: a cycle through an Array includes a mutable object.
- */
+/* Visits references.  No tp_clear is needed: a cycle through an Array includes a mutable object. */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
@@ -282,6 +274,7 @@ static PyObject *array_item(PyObject *object, Py_ssize_t i)
 static PyMemberDef array_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(array_object, weakrefs), READONLY, NULL},
     {"_memory", T_OBJECT_EX, offsetof(array_object, memory), READONLY, NULL},
+    {"_pointer", T_ULONGLONG, offsetof(array_object, a.data), READONLY, NULL},
     {"_ordinal", T_INT, offsetof(array_object, a.device.index), READONLY, NULL},
     {"_is_readonly", T_BOOL, offsetof(array_object, is_readonly), READONLY, NULL},
     {"ndim", T_INT, offsetof(array_object, a.ndim), READONLY, "The number of dimensions."},
@@ -296,7 +289,6 @@ static PyGetSetDef array_getset[] = {
     {"device", get_device, NULL, "The GPU that holds the elements, as \"cuda:0\".", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes per element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements together.", NULL},
-    {"_pointer", get_pointer, NULL, NULL, NULL},
     {"_is_c_contiguous", get_contiguous, NULL, NULL, NULL},
     {"_is_f_contiguous", get_contiguous, NULL, NULL, ""},
     {NULL, NULL, NULL, NULL, NULL},
@@ -485,9 +477,7 @@ static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize
                      args[5]);
 }
 
-/*
- * Finds the order of the axes of a new array that keeps the layout of an array with these strides.
- */
+/* Finds the order of the axes of a new array in the layout of one with these strides. */
 static void sort_axes(int ndim, const int64_t *strides, int *axes)
 {
     for (int d = 0; d < ndim; d++) {
@@ -557,10 +547,8 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     _Alignas(16) char value[16];
     PyObject *stream;
     mylib_status status;
-    if (!is_array(state, object) || ((array_object *)object)->count != 1) {
-        PyErr_SetString(PyExc_TypeError, "item() takes an Array of one element");
-        return NULL;
-    }
+    if (!is_array(state, object) || ((array_object *)object)->count != 1)
+        return PyErr_Format(PyExc_TypeError, "item() takes an Array of one element");
     const array_object *array = (const array_object *)object;
     mylib_array source = array->a;
     source.ndim = 0;
@@ -583,7 +571,7 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     return result;
 }
 
-/* Returns 1 if an object has an attribute (without __getattr__()), 0 if not, -1 on an error. */
+/* Returns 1 if an object has an attribute (not by __getattr__()), 0 if not, -1 with an exception. */
 static int has_attribute(PyObject *object, const char *text)
 {
     PyObject *name = PyUnicode_InternFromString(text);
@@ -632,10 +620,8 @@ static PyObject *view_function(PyObject *module, PyObject *const *args, Py_ssize
     core_state *state = PyModule_GetState(module);
     const Py_ssize_t more = count - 2 + (kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0);
     PyObject *given[1 + MOST_VIEW_ARGUMENTS], *result = NULL;
-    if (count < 2 || more > MOST_VIEW_ARGUMENTS || !is_array(state, args[0])) {
-        PyErr_SetString(PyExc_TypeError, "view() takes an Array, a function and its arguments");
-        return NULL;
-    }
+    if (count < 2 || more > MOST_VIEW_ARGUMENTS || !is_array(state, args[0]))
+        return PyErr_Format(PyExc_TypeError, "view() takes an Array, a function and its arguments");
     const array_object *array = (const array_object *)args[0];
     PyObject *shadow = given[0] = shadow_of(array);
     if (shadow == NULL)
@@ -745,10 +731,8 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
 static PyObject *set_array_type(PyObject *module, PyObject *type)
 {
     core_state *state = PyModule_GetState(module);
-    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, state->array_base)) {
-        PyErr_SetString(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
-        return NULL;
-    }
+    if (!PyType_Check(type) || !PyType_IsSubtype((PyTypeObject *)type, state->array_base))
+        return PyErr_Format(PyExc_TypeError, "array_type must be a subclass of ArrayBase");
     /* Does not release the old one: other threads may be using it. */
     state->array_type = (PyTypeObject *)Py_NewRef(type);
     Py_RETURN_NONE;

@@ -109,9 +109,7 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
         return PyErr_NoMemory();
     for (int d = 0; d < a->ndim; d++) {
         e->dims[d] = a->shape[d];
-        /*
-         * Strides of axes with one element do not matter, but some consumers refuse negative ones.
-         */
+        /* Strides of axes of size 1 do not matter, but some consumers refuse negative ones. */
         int is_used = array->count != 0 && a->shape[d] > 1;
         e->dims[a->ndim + d] = is_used ? a->strides[d] / itemsize : 1;
         if (is_used && a->strides[d] % itemsize != 0) {
@@ -220,9 +218,8 @@ static int check_gpu(const DLTensor *t)
 
 /*
  * Returns an Array over the GPU memory of a DLPack capsule, which is consumed, ready on `stream` (a
- * Stream, or None).  When nobody uses the memory any more it goes back to its owner; if
- * `owner_is_on_stream`, what the owner does on `stream` then waits for our work, else we wait for
- * it.
+ * Stream, or None).  Memory without users goes back to its owner; if `owner_is_on_stream`, the
+ * owner's work on `stream` then waits for ours, else we wait for it.
  */
 static PyObject *from_dlpack(PyObject *module, PyObject *args)
 {

@@ -27,10 +27,7 @@ typedef struct program_object {
     computation computation; /* runs the program */
 } program_object;
 
-/*
- * Copies a sequence of at most `most` items to a tuple, which Python code of its items cannot
- * change.
- */
+/* Copies a sequence of at most `most` items to a tuple, which its items cannot change. */
 static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
 {
     PyObject *tuple = PySequence_Tuple(object);
@@ -42,10 +39,7 @@ static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t mo
     return tuple;
 }
 
-/*
- * Sets a zeroed constant from a tuple (dtype, value): converts the value, a scalar or an array of
- * one element.
- */
+/* Sets a zeroed constant from a tuple (dtype, value): converts the value, of one element. */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
     PyObject *dtype, *value;
@@ -256,9 +250,9 @@ static int take_inputs(call *c, const program_object *p, int ordinal, PyObject *
  * Computes a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are computed on
  * cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  The result goes into `out`, or
  * when that is None into a new array of order "C", "F" or "K" (a NumPy scalar without dimensions).
- * np.errstate hears of the flags, unless `returns_flags`: then they are the result.  Returns
- * NotImplemented for shapes that do not broadcast, and for an `out` of another type, shape or place,
- * or on a GPU one that overlaps itself.
+ * np.errstate hears of the flags, unless `returns_flags`: then they are the result.
+ * NotImplemented: shapes that do not broadcast; an `out` of another type, shape or place, or on a
+ * GPU one that overlaps itself.
  */
 static PyObject *program_call(PyObject *object, PyObject *args)
 {

@@ -18,31 +18,44 @@ typedef struct join {
     int ndim; /* of the result */
 } join;
 
-/* Copies an Array into a result, from index `begin` of the axis on. */
-static int copy_part(const join *j, PyObject *result, PyObject *source, int64_t begin)
+/* Copies the Arrays to a result. */
+static int copy_parts(const join *j, PyObject *result, PyObject *stream)
 {
-    PyObject *const pair[] = {result, source};
-    int64_t strides[MYLIB_MAX_NDIM];
+    const Py_ssize_t count = PyTuple_GET_SIZE(j->arrays);
+    mylib_array *parts = PyMem_Malloc((size_t)count * (sizeof *parts + 2 * (size_t)j->ndim * 8));
+    int64_t *dims = (int64_t *)(parts + count);
     mylib_status status;
-    DECLARE_CALL(c, j->state, 1, 0);
-    if (take_arrays(&c, pair, 2) < 0)
-        return -1;
-    mylib_array *part = &c.arrays[0];
-    part->data = (char *)part->data + begin * part->strides[j->axis];
-    part->ndim -= j->is_stack;
-    part->shape = c.arrays[1].shape;
-    for (int d = 0; d < part->ndim; d++)
-        strides[d] = part->strides[d + (j->is_stack && d >= j->axis)];
-    part->strides = strides;
-    WITHOUT_GIL(status = mylib_copy_array(stream_handle(c.stream), part, &c.arrays[1]));
-    release(&c);
-    return check_status(j->state, status);
+    int failed = parts == NULL;
+    for (Py_ssize_t i = 0; i < count && !failed; i++) {
+        const array_object *x = (const array_object *)PyTuple_GET_ITEM(j->arrays, i);
+        parts[i] = x->a;
+        failed = note_use(x->memory, stream) < 0;
+        if (!j->is_stack)
+            continue;
+        parts[i].ndim = j->ndim;
+        parts[i].shape = dims;
+        parts[i].strides = dims + j->ndim;
+        for (int d = 0; d < j->ndim; d++, dims++) {
+            const int own = d - (d > j->axis);
+            dims[0] = d == j->axis ? 1 : x->a.shape[own];
+            dims[j->ndim] = d == j->axis ? 0 : x->a.strides[own];
+        }
+        dims += j->ndim;
+    }
+    if (!failed) {
+        WITHOUT_GIL(status = mylib_copy_arrays(stream_handle(stream), &((array_object *)result)->a,
+                                               j->axis, (int)count, parts));
+        failed = check_status(j->state, status) < 0;
+    } else if (parts == NULL) {
+        PyErr_NoMemory();
+    }
+    PyMem_Free(parts);
+    return failed ? -1 : 0;
 }
 
 /*
  * Finds the strides that NumPy gives joined Arrays: axes sorted by the strides of all, in C order
- * where these disagree.  Unlike NumPy's iterator (output_strides()), it begins with the slowest
- * axis.
+ * where these disagree.  Unlike output_strides(), it begins with the slowest axis.
  */
 static void joined_strides(const join *j, const int64_t *shape, mylib_type type, int64_t *strides)
 {
@@ -84,7 +97,7 @@ static outcome join_arrays(core_state *state, PyObject *arrays, long axis, int i
                            PyObject *dtype, PyObject **result_ret)
 {
     const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
-    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM], size = is_stack ? count : 0, begin = 0;
+    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM], size = is_stack ? count : 0;
     PyObject *stream;
     if (count == 0 || !is_array(state, PyTuple_GET_ITEM(arrays, 0)))
         return OTHER_OPERAND;
@@ -121,13 +134,9 @@ static outcome join_arrays(core_state *state, PyObject *arrays, long axis, int i
     if (current_stream(state, first->device, &stream) < 0)
         return FAILED;
     PyObject *result = new_array(state, first->device, stream, type, j.ndim, shape, strides);
+    if (result != NULL && copy_parts(&j, result, stream) < 0)
+        Py_CLEAR(result);
     Py_XDECREF(stream);
-    for (Py_ssize_t i = 0; i < count && result != NULL; i++) {
-        PyObject *x = PyTuple_GET_ITEM(arrays, i);
-        if (copy_part(&j, result, x, begin) < 0)
-            Py_CLEAR(result);
-        begin += is_stack ? 1 : ((array_object *)x)->a.shape[axis];
-    }
     *result_ret = result;
     return result != NULL ? DONE : FAILED;
 }
@@ -211,9 +220,7 @@ static PyObject *join_arrays_function(PyObject *module, PyObject *args)
     return result;
 }
 
-/*
- * Computes pkg.concatenate() and pkg.stack(); pkg._manipulation.join_slowly() is their slow path.
- */
+/* Computes concatenate() and stack(); pkg._manipulation.join_slowly() is their slow path. */
 static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);

@@ -5,9 +5,7 @@
 
 /* ---- Devices --------------------------------------------------------------------------------- */
 
-/*
- * Returns the CUDA ordinal that `device` (a string, or None for the default) names; -1 for the CPU.
- */
+/* Returns the ordinal that `device` (a string, or None: the default) names; -1: the CPU. */
 static PyObject *parse_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device;

@@ -98,27 +98,13 @@ static PyObject *stream_wait(PyObject *object, PyObject *argument)
     return none_or_raise(core_state_of(Py_TYPE(object)), status);
 }
 
-static PyObject *stream_get_handle(PyObject *object, void *unused)
-{
-    (void)unused;
-    return PyLong_FromVoidPtr(((stream_object *)object)->handle);
-}
-
-static PyObject *stream_get_ordinal(PyObject *object, void *unused)
-{
-    (void)unused;
-    return PyLong_FromLong(((stream_object *)object)->device.index);
-}
-
 static PyMemberDef stream_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(stream_object, weakrefs), READONLY, NULL},
+    {"handle", T_ULONGLONG, offsetof(stream_object, handle), READONLY,
+     "The cudaStream_t, as an int; 0 is the default stream."},
+    {"ordinal", T_INT, offsetof(stream_object, device.index), READONLY,
+     "The number of the stream's GPU."},
     {NULL, 0, 0, 0, NULL},
-};
-static PyGetSetDef stream_getset[] = {
-    {"handle", stream_get_handle, NULL, "The cudaStream_t, as an int; 0 is the default stream.",
-     NULL},
-    {"ordinal", stream_get_ordinal, NULL, "The number of the stream's GPU.", NULL},
-    {NULL, NULL, NULL, NULL, NULL},
 };
 static PyMethodDef stream_methods[] = {
     {"synchronize", stream_synchronize, METH_NOARGS, NULL},
@@ -126,13 +112,9 @@ static PyMethodDef stream_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyType_Slot stream_slots[] = {
-    {Py_tp_new, stream_new},
-    {Py_tp_traverse, stream_traverse},
-    {Py_tp_dealloc, stream_dealloc},
-    {Py_tp_members, stream_members},
-    {Py_tp_getset, stream_getset},
-    {Py_tp_methods, stream_methods},
-    {0, NULL},
+    {Py_tp_new, stream_new},         {Py_tp_traverse, stream_traverse},
+    {Py_tp_dealloc, stream_dealloc}, {Py_tp_members, stream_members},
+    {Py_tp_methods, stream_methods}, {0, NULL},
 };
 PyType_Spec stream_spec = {
     .name = "pkg.core.Stream",
@@ -310,10 +292,7 @@ PyType_Spec memory_spec = {
                              {0, NULL}},
 };
 
-/*
- * Returns the streams (None: the default one) that have been given work on the Array's memory, its
- * own first.
- */
+/* Returns the streams (None: the default one) with work on the Array's memory, its own first. */
 static PyObject *streams_of(PyObject *module, PyObject *object)
 {
     if (!is_array(PyModule_GetState(module), object))

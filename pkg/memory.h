@@ -60,8 +60,7 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
 
 /*
  * Returns a dimension whose size is negative, or at which the size or the extent of the array in
- * bytes overflows 63 bits; -1 if none does.  Skips sizes of 0, like NumPy.  NULL strides mean C
- * order.
+ * bytes overflows 63 bits; -1 if none does.  Skips sizes of 0, as NumPy.  NULL strides: C order.
  */
 int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize);
 

@@ -83,9 +83,7 @@ static int run_in_pieces(run *r, int64_t count)
     int64_t step = each >= r->most ? 1 : r->most / each;
     char *data[1 + MYLIB_PROGRAM_MAX_INPUTS];
     int64_t stride[1 + MYLIB_PROGRAM_MAX_INPUTS], unused;
-    /*
-     * Each array's size along the dimension, in our own copy of the shape: these are host arrays.
-     */
+    /* Each array's size along the dimension, in our own copy of its shape. */
     int64_t *piece[1 + MYLIB_PROGRAM_MAX_INPUTS];
     for (int k = 0; k < arrays; k++) {
         const mylib_array *a = &r->c->arrays[k];
@@ -110,10 +108,7 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
-/*
- * Computes `count` elements, or those of `m` if the call has a mask, and releases the GIL if that
- * pays.
- */
+/* Computes `count` elements, or those of a mask `m`; releases the GIL if that pays. */
 static int compute(const call *c, const computation *what, masked *m, int64_t count, int is_new,
                    int *flags_ret)
 {
@@ -620,15 +615,9 @@ static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssiz
         return NULL;
     for (int k = 0; k < MOST_INPUTS && done == DONE; k++)
         done = take_operand(&c, k, args[k]);
-    if (done == DONE)
-        done = take_truth(&c, 0);
-    if (done == DONE)
-        done = choose_selected(&c, &type);
-    if (done == DONE)
-        done = place(&c);
-    if (done == DONE)
-        done = broadcast(&c, &ndim, shape);
-    if (done == DONE) {
+    if (done == DONE && (done = take_truth(&c, 0)) == DONE &&
+        (done = choose_selected(&c, &type)) == DONE && (done = place(&c)) == DONE &&
+        (done = broadcast(&c, &ndim, shape)) == DONE) {
         out = new_output(&c, type, num_of_type(type), 'K', ndim, shape);
         if (out == NULL || note_uses(&c, out) < 0)
             done = FAILED;
@@ -654,8 +643,7 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
     for (int k = 1; k < 3; k++) {
         if (c.arrays[k].type != c.arrays[0].type || c.arrays[k].device.kind != MYLIB_CPU) {
             release(&c);
-            PyErr_SetString(PyExc_TypeError, "arange(): start and step must be of out's type");
-            return NULL;
+            return PyErr_Format(PyExc_TypeError, "arange(): start and step must be of out's type");
         }
     }
     WITHOUT_GIL(status = mylib_arange(stream_handle(c.stream), &c.arrays[0], c.arrays[1].data,
@@ -665,19 +653,16 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
 
 /*
  * out[...] = op(*inputs) on cuda:`ordinal`, or on the CPU when it is -1.  All are NumPy arrays in
- * native byte order, of the operation's types, and broadcast to `out`.  Returns the floating-point
- * flags.
+ * native byte order, of the operation's types, and broadcast to `out`.  Returns the flags.
  */
 static PyObject *map_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
     Py_ssize_t count = PyTuple_GET_SIZE(args);
 
-    if (count < 4 || count > 5) {
-        PyErr_SetString(PyExc_TypeError,
-                        "map() takes an operation, an ordinal, out, and one or two inputs");
-        return NULL;
-    }
+    if (count < 4 || count > 5)
+        return PyErr_Format(PyExc_TypeError,
+                            "map() takes an operation, an ordinal, out, and one or two inputs");
     long op = PyLong_AsLong(PyTuple_GET_ITEM(args, 0)),
          ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
     if ((op == -1 || ordinal == -1) && PyErr_Occurred())
@@ -686,10 +671,8 @@ static PyObject *map_function(PyObject *module, PyObject *args)
         PyErr_Format(PyExc_ValueError, "there is no operation %ld, or no device %ld", op, ordinal);
         return NULL;
     }
-    if (count - 3 != mylib_op_arity((mylib_op)op)) {
-        PyErr_SetString(PyExc_TypeError, "map(): the number of inputs is not the operation's");
-        return NULL;
-    }
+    if (count - 3 != mylib_op_arity((mylib_op)op))
+        return PyErr_Format(PyExc_TypeError, "map(): the number of inputs is not the operation's");
     c.device = device_of_ordinal((int)ordinal);
     if (take_arrays(&c, &PyTuple_GET_ITEM(args, 2), count - 2) < 0)
         return NULL;

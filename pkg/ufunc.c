@@ -123,9 +123,7 @@ static int long_long(int num)
 
 PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
 {
-    /*
-     * NumPy takes the first loop to which the inputs cast safely: so order them by kind and size.
-     */
+    /* NumPy takes the first loop to which the inputs cast safely: order by kind and size. */
     static const mylib_type first[] = {
         MYLIB_BOOL, MYLIB_I8,  MYLIB_U8,  MYLIB_I16, MYLIB_U16, MYLIB_I32, MYLIB_U32, MYLIB_I64,
         MYLIB_U64,  MYLIB_I64, MYLIB_U64, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C64, MYLIB_C128};
@@ -187,10 +185,7 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     return ufunc;
 }
 
-/*
- * Returns a NumPy ufunc that computes operation number `op` on cuda:`ordinal`, or on the CPU when
- * it is -1.
- */
+/* Returns a NumPy ufunc of operation `op` on cuda:`ordinal`, or for -1 on the CPU. */
 static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
     int op, ordinal;

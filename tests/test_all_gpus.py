@@ -304,9 +304,7 @@ def test_one_thread_computes_too() -> None:
 
 @pytest.mark.gpu
 def test_as_the_default_device() -> None:
-    """Applies to host arrays; Arrays stay on their GPUs, and functions that make them need a
-    device.
-    """
+    """For host arrays; Arrays stay on their GPUs, and functions that make them need a device."""
     x, array = _numbers("f8"), pcd.ones(3, device="cuda")
     with pcd.default_device("cuda:all") as name:
         assert name == pcd.get_default_device() == "cuda:all"

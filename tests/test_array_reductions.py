@@ -186,6 +186,24 @@ def test_any_reduction(place: str, data: st.DataObject) -> None:
 
 
 @cases.each_place()
+@cases.each_dtype([np.dtype(code) for code in ("f4", "f8")])
+@pytest.mark.parametrize("text", ["a * a", "abs(a)", "square(a)"])
+def test_squares_and_magnitudes(text: str, dtype: np.dtype, place: str) -> None:
+    """A GPU makes these terms as it loads elements: short rows, long ones, any layout."""
+    for shape in ((1500, 3), (1100, 100), (1030, 700), (3, 5000), (1025, 2100), (40_000,)):
+        whole = _data(dtype, shape)
+        whole[..., 1::3] *= -1
+        for view in (lambda x: x, lambda x: x[..., 1:], lambda x: x[..., ::-2]):
+            host, array = view(whole), view(in_place(place, whole))
+            for name, axis in itertools.product(("sum", "min", "max"), range(host.ndim)):
+                options = {"device": "cuda"} if place == "cuda" else {}
+                result = pcd.evaluate(f"{name}({text}, axis={axis})", {"a": array}, **options)
+                wanted = _expected(name, np.abs(host) if "abs" in text else host * host, axis=axis)
+                note = f"{name}({text}) of {dtype}{host.shape} in {place}, axis {axis}"
+                oracle.assert_same(pcd.asnumpy(result), wanted, note)
+
+
+@cases.each_place()
 def test_large(place: str) -> None:
     """Arrays larger than a thread's share and a piece have the bits of one thread."""
     for dtype in ("f4", "f8", "i4", "f2"):

@@ -93,9 +93,7 @@ def test_comparisons_with_ints_beyond_the_type(dtype: str, k: int) -> None:
 
 @pytest.mark.filterwarnings("always")
 def test_warnings_name_the_operation() -> None:
-    """Warnings name the operation on every path, though ufuncs of divide and power have other
-    names.
-    """
+    """Warnings name the operation on every path; ufuncs of divide and power have other names."""
     single = np.full(3, 1e30, "f4")
     calls: list[tuple[str, Callable[[], Any]]] = [
         ("power", lambda: pcd.power(_HUGE, _HUGE)),

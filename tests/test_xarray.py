@@ -60,9 +60,7 @@ def test_evaluate_on_a_dataarray(scene: Any) -> None:
 
 
 def test_apply(scene: Any) -> None:
-    """Applies an expression to DataArrays by position and by name, and to each variable of
-    Datasets.
-    """
+    """Applies to DataArrays by position and name, and to each variable of Datasets."""
     ndvi = pcd.Expression(NDVI)
     assert_same(pkg.xarray.apply(ndvi, scene.nir, scene.red), wanted(scene))
     assert_same(pkg.xarray.apply(NDVI, red=scene.red, nir=scene.nir), wanted(scene))

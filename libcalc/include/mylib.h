@@ -245,8 +245,7 @@ typedef struct mylib_device {
 
 /*
  * Counts the usable CUDA GPUs.  Without one, writes 0 and returns MYLIB_ERR_NO_DEVICE; the message
- * says why: built without CUDA, no driver, a driver too old, or no GPU.  The first call loads the
- * driver.
+ * says why: built without CUDA, no driver, a driver too old, or no GPU.  The first call loads it.
  */
 MYLIB_API mylib_status mylib_cuda_device_count(int *count_ret);
 
@@ -262,9 +261,7 @@ typedef struct mylib_device_info {
 /* Describes the CUDA GPU 'index'.  Returns MYLIB_ERR_NO_DEVICE if there is no such GPU. */
 MYLIB_API mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret);
 
-/*
- * Checks that the CUDA GPU 'index' is usable; fails like mylib_cuda_device_info().  Does not wait.
- */
+/* Checks that a CUDA GPU is usable; fails like mylib_cuda_device_info().  Does not wait. */
 MYLIB_API mylib_status mylib_cuda_check_device(int index);
 
 /* Describes how the library was built and what it chose on this machine.  Strings are static. */
@@ -501,6 +498,15 @@ MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const myl
  */
 MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
                                         const mylib_array *src);
+
+/*
+ * Joins arrays: copies src[0], src[1], ... to consecutive slices of dst along `axis`, each as
+ * mylib_copy_array() does.  All have dst's number of dimensions, their sizes along the axis add up
+ * to dst's, and none overlaps dst.  On one GPU small arrays of dst's type are copied together, in
+ * one launch.
+ */
+MYLIB_API mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, int count,
+                                         const mylib_array *src);
 
 /*
  * Writes out[i] = start + i * step to a one-dimensional array of any type but bool, computed in

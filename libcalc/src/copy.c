@@ -1,5 +1,6 @@
 /*
- * copy.c - mylib_copy_array(): checks the arrays and picks the copy between their devices.
+ * copy.c - mylib_copy_array() and mylib_copy_arrays(): check the arrays and pick the copy between
+ * their devices.
  */
 #include <string.h>
 
@@ -29,7 +30,7 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
 /*
  * Copies between two GPUs.  Contiguous memory of one type is copied directly; otherwise the
  * source's GPU packs and converts, and the destination's unpacks.  'stream' is the destination's;
- * the source's GPU uses a stream of its own, ordered after earlier work on 'stream' and before the
+ * the source's GPU uses a stream of its own, ordered after earlier work on 'stream', before the
  * transfer.
  */
 static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
@@ -107,7 +108,33 @@ static int is_repeated(const mylib_layout *l, int k)
     return 0;
 }
 
-static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
+/* Adds a copy within a GPU to a launch; returns false if it is large or has more dimensions. */
+static int add_piece(mylib_copies *copies, const mylib_layout *l, int64_t size)
+{
+    const int inner = l->ndim - 1;
+    const int64_t nbytes = l->count * size, *to = l->strides[0], *from = l->strides[1];
+    if (inner > 1 || l->count > MYLIB_PIECE_NBYTES || nbytes > MYLIB_PIECE_NBYTES)
+        return 0;
+    const uintptr_t ends = (uintptr_t)l->data[0] | (uintptr_t)l->data[1] | (uintptr_t)nbytes;
+    mylib_copy_piece *p = &copies->piece[copies->pieces++];
+    *p = (mylib_copy_piece){l->data[0],
+                            l->data[1],
+                            {inner == 1 ? to[0] : 0, to[inner]},
+                            {inner == 1 ? from[0] : 0, from[inner]},
+                            (int32_t)l->count,
+                            (int32_t)l->shape[inner],
+                            (int32_t)size};
+    if (inner == 0 && to[0] == size && from[0] == size && ends % 16 == 0) {
+        p->size = 16;
+        p->to_stride[1] = p->from_stride[1] = 16;
+        p->count = p->columns = (int32_t)(nbytes / 16);
+    }
+    return 1;
+}
+
+/* Copies, or adds the copy to `copies` unless that is NULL. */
+static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib_array *src,
+                               mylib_copies *copies)
 {
     mylib_operation operation;
     mylib_strides strides[2];
@@ -141,6 +168,9 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
             return copy_repeated(stream, dst, src);
     }
     mylib_layout_simplify(&layout);
+    if (copies != NULL && is_one_place && to.kind == MYLIB_CUDA && dst->type == src->type &&
+        add_piece(copies, &layout, (int64_t)mylib_type_size(dst->type)))
+        return MYLIB_OK;
     mylib_operation_of_conversion(&operation, dst->type, src->type);
     if (is_one_place && to.kind == MYLIB_CPU)
         return mylib_cpu_run(&operation.program, &layout);
@@ -155,7 +185,60 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
 mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
 {
     const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = copy_array(stream, dst, src);
+    mylib_status st = copy_array(stream, dst, src, NULL);
+    mylib_leave_mode(mode);
+    return st;
+}
+
+/* Copies arrays whose number of dimensions and sizes along the axis have been checked. */
+static mylib_status copy_arrays(void *stream, const mylib_array *dst, const int64_t *strides,
+                                int axis, int count, const mylib_array *src)
+{
+    int64_t shape[MYLIB_MAX_NDIM];
+    mylib_array slice = *dst;
+    mylib_copies copies;
+    copies.pieces = 0;
+    memcpy(shape, dst->shape, sizeof *shape * (size_t)dst->ndim);
+    slice.shape = shape;
+    slice.strides = strides;
+    for (int i = 0; i < count; i++) {
+        shape[axis] = src[i].shape[axis];
+        RETURN_IF_ERROR(copy_array(stream, &slice, &src[i], &copies));
+        slice.data = (char *)slice.data + shape[axis] * strides[axis];
+        if (copies.pieces == MYLIB_MAX_PIECES || (i == count - 1 && copies.pieces > 0)) {
+            RETURN_IF_ERROR(mylib_cuda_copy_pieces(dst, stream, &copies));
+            copies.pieces = 0;
+        }
+    }
+    return MYLIB_OK;
+}
+
+mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, int count,
+                               const mylib_array *src)
+{
+    char text[MYLIB_SHAPE_TEXT];
+    int64_t strides[MYLIB_MAX_NDIM];
+    RETURN_IF_ERROR(mylib_check_array("dst", dst));
+    if (axis < 0 || axis >= dst->ndim)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "axis is %d: expected one of the %d of dst", axis,
+                          (int)dst->ndim);
+    if (count < 0 || (src == NULL && count > 0))
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "src is %p with a count of %d", (const void *)src,
+                          count);
+    int64_t left = dst->shape[axis];
+    for (int i = 0; i < count && left >= 0; i++) {
+        RETURN_IF_ERROR(mylib_check_array("src", &src[i]));
+        left = src[i].ndim == dst->ndim ? left - src[i].shape[axis] : -1;
+    }
+    if (left != 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the %d arrays do not join to the shape %s of dst along axis %d", count,
+                          mylib_shape_text(text, dst->ndim, dst->shape), axis);
+    mylib_array_strides(dst, strides);
+    if (mylib_elements_overlap(dst->ndim, dst->shape, strides, mylib_type_size(dst->type)))
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: elements share memory");
+    const mylib_mode mode = mylib_enter_mode();
+    mylib_status st = copy_arrays(stream, dst, strides, axis, count, src);
     mylib_leave_mode(mode);
     return st;
 }

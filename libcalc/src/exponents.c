@@ -57,7 +57,6 @@ static mylib_status check_values(const mylib_program *program, mylib_device devi
     MYLIB_TRY(
         mylib_cuda_program_reduce(device.index, stream, MYLIB_MIN, program, type, l, 0, type));
     MYLIB_TRY(mylib_cuda_copy(cpu, &least, device, result, size, stream));
-    MYLIB_TRY(mylib_cuda_synchronize(device.index, stream));
     st = check_number(type, &least);
 out:
     mylib_cuda_discard(device.index, result, stream);

@@ -27,9 +27,7 @@ extern "C" {
 
 /* ---- Errors (status.c) --------------------------------------------------------------------- */
 
-/*
- * Stores this thread's message and returns 'status', so that `return mylib_fail(...)` reads well.
- */
+/* Stores this thread's message and returns 'status', for `return mylib_fail(...)`. */
 mylib_status mylib_fail(mylib_status status, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
@@ -124,8 +122,8 @@ static inline mylib_type mylib_part_type(mylib_type type)
 mylib_type mylib_carrying_type(mylib_reduction reduction, mylib_type type);
 
 /*
- * The opcodes of statements and of fused statements: the mylib_op values of rows that have kernels,
- * and these.
+ * The opcodes of statements and of fused statements: mylib_op values of rows that have kernels, and
+ * these.
  */
 enum {
     /* Of fused statements (fused.h): */
@@ -236,9 +234,7 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
 
 /* ---- Single statements (statement.c) ------------------------------------------------------- */
 
-/*
- * Returns the input that operand k of the last statement reads, directly or converted once; or -1.
- */
+/* Returns the input that operand k of the last statement reads, perhaps converted; or -1. */
 int mylib_input_of_operand(const mylib_program *program, int k);
 
 /* Tells whether a program is one conversion, or a copy, of an input. */
@@ -276,8 +272,7 @@ static inline mylib_type mylib_read_type(const mylib_statement *s, int k)
 /*
  * The operands of a program as one nest of loops: operand 0 is the output, the rest are the inputs,
  * broadcast.  Byte strides; dimension 0 is the outermost.  The owner supplies the rows of strides
- * and sets the pointer to them first: rows for the maximum number of operands would take 17 KB of
- * stack.
+ * first: rows for the most operands would take 17 KB of stack.
  */
 #define MYLIB_MAX_OPERANDS (1 + MYLIB_PROGRAM_MAX_INPUTS)
 
@@ -315,10 +310,7 @@ static inline void mylib_free_rows(mylib_layout *layout, const mylib_strides *fe
 /* Copies a layout and its strides; *to already has rows of its own. */
 void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);
 
-/*
- * Checks the arrays, broadcasts in[0..inputs) to out's shape, and fills the layout in the arrays'
- * order.
- */
+/* Checks the arrays, broadcasts the inputs, and fills the layout in the arrays' order. */
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs);
 
@@ -329,8 +321,7 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
 
 /*
  * Reorders and merges the dimensions, and flips negative strides; corresponding elements still
- * correspond.  The output's smallest stride becomes the innermost.  Only for operands that do not
- * overlap.
+ * correspond.  The output's smallest stride becomes the innermost.  The operands may not overlap.
  */
 void mylib_layout_simplify(mylib_layout *layout);
 
@@ -393,8 +384,7 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
 
 /*
  * Limits on the number of elements, and on the bytes from the first to the last one in memory.  No
- * array in memory reaches them; within them, sums and products of counts, sizes and distances fit
- * 64 bits.
+ * array in memory reaches them; sums and products of counts, sizes and distances then fit 64 bits.
  */
 #define MYLIB_MAX_COUNT ((int64_t)1 << 52)
 #define MYLIB_MAX_REACH ((int64_t)1 << 61)
@@ -417,8 +407,7 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array);
 
 /*
  * Writes the strides of a checked array; contiguous C order if it has none.  Writes 0 for strides
- * that no element uses (along an axis of length 1, or of an empty array): the array may have any
- * value there.
+ * that no element uses (along an axis of length 1, or of an empty array): they may be anything.
  */
 void mylib_array_strides(const mylib_array *array, int64_t strides[MYLIB_MAX_NDIM]);
 
@@ -534,6 +523,16 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
+/* Called while a loop polls. */
+static inline void mylib_cpu_pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");
+#endif
+}
+
 /* Returns how many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
@@ -598,12 +597,14 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout);
 /*
  * The terms of a reduction: an input's elements, or products of two inputs' elements, converted to
- * `type` (mylib.h) and then to `carrier`, in which the reduction computes (f32 for minima of f16).
+ * `type` (mylib.h) and then to `carrier`, in which the reduction computes (f32 for minima of f16);
+ * or, where CUDA has kernels for that, op(x) of an input's elements x.
  */
 typedef struct mylib_terms {
     mylib_type type, carrier;
     int inputs;
     uint8_t input_type[2];
+    uint8_t op; /* MYLIB_OP_square or MYLIB_OP_absolute, or 0 */
 } mylib_terms;
 
 /*
@@ -615,13 +616,6 @@ typedef struct mylib_terms {
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);
-/*
- * Does the same for a result of one element, which goes to *result in host memory; operand 0's
- * address is ignored.  Waits.
- */
-mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_terms *terms, mylib_layout *layout,
-                                       mylib_type out_type, void *result);
 /*
  * Reduces the values of a program over a layout of GPU memory and host scalars, converted to 'type'
  * and then to the carrying type (mylib.h).  Operand 0, out_type and the dimensions are those of
@@ -643,13 +637,30 @@ mylib_status mylib_cuda_reduce_host(int device, mylib_reduction reduction,
  */
 mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *layout,
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host);
+/* A small copy: rows of elements, whose strides lead from row to row and within a row. */
+typedef struct mylib_copy_piece {
+    char *to;
+    const char *from;
+    int64_t to_stride[2], from_stride[2];
+    int32_t count, columns; /* elements in all, and of a row */
+    int32_t size;           /* of an element, or 16 if all are contiguous */
+} mylib_copy_piece;
+
+/* Copies of one launch, whose arguments have 4 KB. */
+#define MYLIB_MAX_PIECES 60
+#define MYLIB_PIECE_NBYTES (64 << 10) /* the most of a piece */
+typedef struct mylib_copies {
+    int32_t pieces;
+    mylib_copy_piece piece[MYLIB_MAX_PIECES];
+} mylib_copies;
+
+/* Enqueues copies to parts of dst, which are disjoint from their sources, on its GPU. */
+mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
+                                    const mylib_copies *copies);
 /* out[i] = start + i * step over GPU memory; see mylib_arange(). */
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step);
-/*
- * `type` is MYLIB_I64, MYLIB_F64 or MYLIB_C128; a, b and result point to one element in host
- * memory.
- */
+/* `type` is MYLIB_I64, MYLIB_F64 or MYLIB_C128; the pointers lead to host memory. */
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result);
 

@@ -48,9 +48,7 @@ static mylib_status call_backend(const mylib_program *program, mylib_device devi
                : mylib_cuda_map_host(device.index, program, layout);
 }
 
-/*
- * Computes a program over arrays with checked types and shapes, in the default floating-point mode.
- */
+/* Computes a program over checked arrays, in the default floating-point mode. */
 static mylib_status map_layout(const mylib_program *program, mylib_device device, void *stream,
                                const mylib_array *out, const mylib_array *in, mylib_layout *layout,
                                const char *const *names)

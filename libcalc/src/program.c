@@ -247,8 +247,8 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
 /* ---- Registers ----------------------------------------------------------------------------- */
 
 /*
- * Chooses the register of a result: that of an operand of the same size with its last use here, or
- * a free one.
+ * Chooses the register of a result: that of an operand of its size with its last use here, or a
+ * free one.
  */
 static int take_register(compiler *c, const draft *d, int32_t index)
 {

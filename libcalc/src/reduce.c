@@ -152,8 +152,7 @@ static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *ext
 
 /*
  * The values of a program for its inputs, broadcast against each other.  If they are an input's
- * elements, or products of two inputs', `terms` describes them and a GPU reduces them in one
- * launch.
+ * elements, or products of two inputs', `terms` describes them, for one launch on a GPU.
  */
 typedef struct values {
     const mylib_program *program;
@@ -181,7 +180,7 @@ static void begin_values(values *v, const mylib_program *program, mylib_type typ
 
 static void set_terms(values *v, mylib_type type, mylib_type carrier)
 {
-    v->room = (mylib_terms){type, carrier, v->inputs, {0}};
+    v->room = (mylib_terms){type, carrier, v->inputs, {0}, 0};
     for (int k = 0; k < v->inputs; k++)
         v->room.input_type[k] = (uint8_t)v->in[k].type;
     v->terms = &v->room;
@@ -461,7 +460,6 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     mylib_type sum_type;
     mylib_operation copy;
     values v;
-    mylib_status st = MYLIB_OK;
 
     RETURN_IF_ERROR(mylib_check_array("matrix", matrix));
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
@@ -485,24 +483,19 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     set_terms(&v, matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type));
     RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names));
 
+    /* sum_ret may lie in the matrix. */
+    t_c128 result;
+    mylib_array apart = {&result, matrix->device, sum_type, 0, NULL, NULL};
+    const size_t size = mylib_type_size(sum_type);
     if (matrix->device.kind == MYLIB_CPU) {
-        /* sum_ret may lie in the matrix. */
-        t_c128 result;
-        const mylib_array apart = {&result, matrix->device, sum_type, 0, NULL, NULL};
         RETURN_IF_ERROR(reduce(MYLIB_SUM, &v, device, stream, &apart));
-        memcpy(sum_ret, &result, mylib_type_size(sum_type));
-    } else {
-        mylib_strides rows[2];
-        mylib_layout layout;
-        layout.strides = rows;
-        mylib_layout_begin_row(&layout, n, 2);
-        layout.data[1] = diagonal.data;
-        layout.strides[0][0] = 0;
-        layout.strides[1][0] = stride;
-        const mylib_mode mode = mylib_enter_mode();
-        st = mylib_cuda_reduce_to_host(device.index, stream, MYLIB_SUM, v.terms, &layout, sum_type,
-                                       sum_ret);
-        mylib_leave_mode(mode);
+        memcpy(sum_ret, &result, size);
+        return MYLIB_OK;
     }
+    RETURN_IF_ERROR(mylib_cuda_alloc(device.index, size, stream, &apart.data));
+    mylib_status st = reduce(MYLIB_SUM, &v, device, stream, &apart);
+    if (st == MYLIB_OK)
+        st = mylib_copy((mylib_device){MYLIB_CPU, 0}, sum_ret, device, apart.data, size, stream);
+    mylib_cuda_discard(device.index, apart.data, stream);
     return st;
 }

@@ -59,7 +59,8 @@ MYLIB_FN double root_of_positive(double x)
     const double rough = approximate_inverse_root(x);
     const double e = __fma_rn(x, -(rough * rough), 1);
     const double inverse = __fma_rn(rough * e, __fma_rn(e, 0.375, 0.5), rough), root = x * inverse;
-    return __fma_rn(__fma_rn(-root, root, x), 0.5 * inverse, root);
+    const double half = f64_of_bits(bits_of_f64(inverse) - ((uint64_t)1 << 52));
+    return __fma_rn(__fma_rn(-root, root, x), half, root);
 }
 MYLIB_FN double root_of(double x)
 {

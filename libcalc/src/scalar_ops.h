@@ -39,8 +39,7 @@
 
 /*
  * The build tells clang that floating-point exceptions matter (CMakeLists.txt), so it vectorizes no
- * floats.  Between these two macros it may: for code that does not choose between operations that
- * raise some.
+ * floats.  Between these two macros it may: for code that does not choose between such operations.
  */
 #if defined(__clang__) && __clang_major__ >= 12 && !defined(__CUDACC__)
 #define BEGIN_WITHOUT_CHOICES _Pragma("float_control(push)") _Pragma("float_control(except, off)")
@@ -276,8 +275,7 @@ DEFINE_HALF_COMPARE(less_equal)
 
 /*
  * Truncates a float; values out of range become the nearest integer of the type, NaN the lowest.
- * TOP is the largest float that fits.  It vectorizes because it does not branch around the
- * conversion.
+ * TOP is the largest float that fits.  It vectorizes, as no branch avoids the conversion.
  */
 #define DEFINE_TRUNCATE(s, T, r, F, MIN, TOP, MAX) \
     MYLIB_FN T s##_from_##r(F x) \

@@ -18,15 +18,13 @@ if(MYLIB_EMULATED_KERNELS AND MYLIB_CUDA_FUSED)
   set(on_cpu tests/kernels_on_cpu.cpp tests/reductions_on_cpu.cpp tests/functions_on_cpu.cpp
     tests/strided_on_cpu.cpp)
   list(APPEND sources ${on_cpu})
-  set(options -std=c++17 -w -O1 -ffp-contract=off -fno-strict-aliasing -fno-exceptions -fno-rtti)
+  # These have much code that runs little: optimizing it would take longer than running it.
+  set(options -std=c++17 -w -O0 -ffp-contract=off -fno-strict-aliasing -fno-exceptions -fno-rtti)
   if(MYLIB_SANITIZE)
     list(APPEND options "-fsanitize=${sanitize}" -fno-sanitize-recover=all)
   endif()
   set_source_files_properties(${on_cpu} PROPERTIES
     COMPILE_OPTIONS "${options}" INCLUDE_DIRECTORIES "${MYLIB_EMULATED_KERNELS}")
-  # These have much code that runs little: optimizing it would take longer than running it.
-  set_source_files_properties(tests/reductions_on_cpu.cpp tests/strided_on_cpu.cpp PROPERTIES
-    COMPILE_OPTIONS "${options};-O0")
   # The functions themselves are those of the CPU, where sanitizers see them.
   set_source_files_properties(tests/functions_on_cpu.cpp PROPERTIES
     COMPILE_OPTIONS "${options};-fno-sanitize=undefined")

@@ -26,9 +26,7 @@ static inline uint16_t half_of(int value)
                       (((magnitude << 10) >> exponent) & 0x3ff));
 }
 
-/*
- * Returns x as an element of 'type': its real part for real types; for bool, whether it is not 0.
- */
+/* Returns x as an element of 'type': its real part for real types, its truth for bool. */
 static inline void put_number(mylib_type type, void *p, number x)
 {
     union {

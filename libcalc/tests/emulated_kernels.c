@@ -192,6 +192,21 @@ cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cu
     return end_launch(before, st);
 }
 
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    (void)stream;
+    if (error != cudaSuccess)
+        return error;
+    for (const mylib_copy_piece *p = copies->piece; p < copies->piece + copies->pieces; p++)
+        for (int i = 0; i < p->count; i++) {
+            const int row = i / p->columns, column = i % p->columns;
+            memcpy(p->to + row * p->to_stride[0] + column * p->to_stride[1],
+                   p->from + row * p->from_stride[0] + column * p->from_stride[1], (size_t)p->size);
+        }
+    return cudaSuccess;
+}
+
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream)
 {
@@ -204,12 +219,33 @@ cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t s
     return end_launch(flags, MYLIB_OK);
 }
 
+/* Writes words for the host. */
+static void send(uint64_t *to, const void *from, size_t nbytes)
+{
+    for (size_t i = 0; 4 * i < nbytes; i++) {
+        const size_t left = nbytes - 4 * i;
+        uint32_t value = 0;
+        memcpy(&value, (const char *)from + 4 * i, left < 4 ? left : 4);
+        to[i] = MYLIB_MARK | value;
+    }
+}
+
+/* An address that a kernel may not access is an error of the wait, not of the launch. */
+cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream)
+{
+    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    (void)stream;
+    if (error == cudaSuccess)
+        send(args->to, args->from, (size_t)args->nbytes);
+    return error == cudaErrorIllegalAddress ? cudaSuccess : error;
+}
+
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream)
 {
     cudaError_t error = (cudaError_t)cuda_standin_launch();
     const mylib_device cpu = {MYLIB_CPU, 0};
     const mylib_op op = (mylib_op)args->op;
-    mylib_scalar_result *result = args->result;
+    mylib_scalar_result result = {.status = MYLIB_OK};
     union {
         int64_t i64;
         double f64[2];
@@ -222,14 +258,15 @@ cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stre
     memcpy(&b, args->b, sizeof b);
     mylib_begin_cleanup(); /* here a failure is the result, without a message */
     if (args->type == MYLIB_I64)
-        result->status = (int32_t)mylib_scalar_i64(op, cpu, a.i64, b.i64, &value.i64);
+        result.status = (int32_t)mylib_scalar_i64(op, cpu, a.i64, b.i64, &value.i64);
     else if (args->type == MYLIB_F64)
-        result->status = (int32_t)mylib_scalar_f64(op, cpu, a.f64[0], b.f64[0], value.f64);
+        result.status = (int32_t)mylib_scalar_f64(op, cpu, a.f64[0], b.f64[0], value.f64);
     else
-        result->status = (int32_t)mylib_scalar_c128(op, cpu, a.f64, b.f64, value.f64);
+        result.status = (int32_t)mylib_scalar_c128(op, cpu, a.f64, b.f64, value.f64);
     mylib_end_cleanup();
-    if (result->status == MYLIB_OK)
-        memcpy(result->value, &value, mylib_type_size((mylib_type)args->type));
+    if (result.status == MYLIB_OK)
+        memcpy(result.value, &value, mylib_type_size((mylib_type)args->type));
+    send(args->result, &result, sizeof(uint32_t) * MYLIB_SCALAR_WORDS);
     return end_launch(flags, MYLIB_OK);
 }
 
@@ -254,7 +291,7 @@ static int64_t terms_of_part(const mylib_reduce_args *args)
            MYLIB_BLOCK_TERMS;
 }
 
-/* The terms: input 0, or the product of both, cut down and widened as the arguments say. */
+/* The terms: input 0, op of it, or the product of both, cut down and widened as the arguments say. */
 static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **program_ret)
 {
     mylib_type types[2];
@@ -274,6 +311,8 @@ static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **prog
     }
     if (args->inputs == 2)
         step[steps++] = (mylib_step){MYLIB_OP_multiply, args->carrier, {value[0], value[1], 0}};
+    if (args->op != 0)
+        step[steps++] = (mylib_step){args->op, args->carrier, {value[0], 0, 0}};
     return mylib_program_create(args->inputs, types, 0, NULL, steps, step, program_ret);
 }
 

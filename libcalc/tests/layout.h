@@ -39,10 +39,7 @@ static inline void layout_measure(layout *l, int64_t size)
         l->offset = l->span = 0;
 }
 
-/*
- * A shape of at most 'limit' elements: mostly a few dimensions, now and then up to 64, with many
- * sizes of 1.
- */
+/* A shape of at most 'limit' elements: few dimensions, or up to 64 with many sizes of 1. */
 static inline void random_shape(rng *r, layout *l, int64_t limit)
 {
     int64_t count = 1;

@@ -72,6 +72,33 @@ static void test_overlap(void)
     CHECK(data[0] == 1000 && data[2] == 1000, "%d %d", data[0], data[2]);
 }
 
+static void test_join(void)
+{
+    float wide[10];
+    double a[2] = {1, 2}, b[6] = {3, 4, 5, 6, 7, 8}, c[2] = {9, 10};
+    const int64_t shape[2] = {2, 5}, one[2] = {2, 1}, three[2] = {2, 3}, turned[2] = {8, 16};
+    const mylib_array dst = {wide, host.device, MYLIB_F32, 2, shape, NULL};
+    mylib_array src[3] = {{a, host.device, MYLIB_F64, 2, one, NULL},
+                          {b, host.device, MYLIB_F64, 2, three, turned},
+                          {c, host.device, MYLIB_F64, 2, one, NULL}};
+    static const float expected[10] = {1, 3, 5, 7, 9, 2, 4, 6, 8, 10};
+    test_set_case("joined arrays");
+    CHECK_OK(mylib_copy_arrays(NULL, &dst, 1, 3, src));
+    CHECK(memcmp(wide, expected, sizeof wide) == 0, "wrong elements");
+    memset(wide, 0, sizeof wide);
+    CHECK_STATUS(mylib_copy_arrays(NULL, NULL, 1, 3, src), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, 1, 3, NULL), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, 2, 3, src), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, -1, 3, src), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, 0, 3, src), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, 1, 2, src), MYLIB_ERR_ARGUMENT);
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, 1, -3, src), MYLIB_ERR_ARGUMENT);
+    src[2].ndim = 1;
+    CHECK_STATUS(mylib_copy_arrays(NULL, &dst, 1, 3, src), MYLIB_ERR_ARGUMENT);
+    CHECK(strstr(mylib_last_message(), "(2, 5)") != NULL, "%s", mylib_last_message());
+    CHECK(wide[0] == 0, "something was written");
+}
+
 static void test_errors(void)
 {
     double data[4] = {1, 2, 3, 4}, other[4] = {5, 6, 7, 8};
@@ -126,6 +153,7 @@ int main(void)
     check_random_copies(&r, 2000, 20000, host, host, NULL);
     test_large(&r);
     test_overlap();
+    test_join();
     test_errors();
     return test_end();
 }

@@ -197,6 +197,14 @@ static mylib_status repeat_in(void)
     return copy_array(matrix_of(gpu_out, gpu, columns, NULL),
                       matrix_of(host_in, test_cpu, columns, repeated), NULL);
 }
+static mylib_status join(void)
+{
+    static const int64_t parts[2][1] = {{N - 100}, {100}};
+    const mylib_array dst = row_of(gpu_out, gpu);
+    mylib_array src[2] = {row_of(gpu_in, gpu), row_of(gpu_in, gpu)};
+    src[0].shape = parts[0], src[1].shape = parts[1];
+    return mylib_copy_arrays(stream, &dst, 0, 2, src);
+}
 static mylib_status fill(void)
 {
     return copy_array(row_of(gpu_out, gpu), number_of(test_cpu, host_in), NULL);
@@ -354,6 +362,14 @@ static mylib_status trace_host(void)
     return mylib_trace(gpu, NULL, &in, number);
 }
 
+/* Waits for the least exponent. */
+static mylib_status power(void)
+{
+    const mylib_array out = in_type(row_of(gpu_out, gpu), MYLIB_I64);
+    const mylib_array in = in_type(row_of(gpu_in, gpu), MYLIB_I64), inputs[2] = {in, in};
+    return mylib_map(MYLIB_OP_power, gpu, stream, &out, inputs);
+}
+
 static mylib_status scalar_i64(void)
 {
     int64_t result;
@@ -407,6 +423,7 @@ static const struct scenario {
     SCENARIO(transpose_in),
     SCENARIO(convert_out),
     SCENARIO(repeat_in),
+    SCENARIO(join),
     SCENARIO(fill),
     SCENARIO(range),
     SCENARIO(map_rows),
@@ -434,6 +451,7 @@ static const struct scenario {
     SCENARIO(dot_host),
     SCENARIO(trace),
     SCENARIO(trace_host),
+    SCENARIO(power),
     SCENARIO(scalar_i64),
     SCENARIO(scalar_f64),
     SCENARIO(scalar_c128),
@@ -479,10 +497,7 @@ static cuda_standin_counts count_after_cleanup(void)
     return count_now();
 }
 
-/*
- * Tells whether a call frees something.  If it fails in the library's own cleanup, the resource
- * stays.
- */
+/* Tells whether a call frees something, which stays if it fails in the library's cleanup. */
 static int gives_back(const char *call)
 {
     return strstr(call, "Free") != NULL || strstr(call, "Destroy") != NULL;

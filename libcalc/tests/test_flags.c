@@ -77,9 +77,7 @@ static void test_quiet(const test_op *op, const test_type *t, const char *level,
     }
 }
 
-/*
- * A quiet NaN is a value like any other for everything except divmod, whose fmod may raise a flag.
- */
+/* A quiet NaN is a value like any other, except for divmod, whose fmod may raise a flag. */
 static void test_quiet_nan(const test_op *op, const test_type *t, const char *level, rng *r)
 {
     if (test_is_integer(t->type))

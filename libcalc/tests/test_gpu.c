@@ -610,10 +610,7 @@ static void test_memory(rng *r)
     CHECK_STATUS(mylib_alloc_pinned((size_t)1 << 50, &a), MYLIB_ERR_NO_MEMORY);
     CHECK(a == &info, "the pointer was written");
 
-    /*
-     * Allocates all memory in pieces, frees it and allocates again: cached memory must not
-     * interfere.
-     */
+    /* Allocates all memory in pieces, frees it, and again: caches must not interfere. */
     if (!test_quick && info.free_nbytes > (uint64_t)1 << 30) {
         size_t most = (size_t)(info.free_nbytes / 10 * 7);
         test_set_case("7/10 of the free memory, three times in different pieces");

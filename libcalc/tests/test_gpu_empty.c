@@ -17,9 +17,7 @@ static const int64_t wild = (int64_t)1 << 40;
 
 /* ---- Layouts ------------------------------------------------------------------------------- */
 
-/*
- * Shapes of out; the axes marked with -1 are reduced, and empty or, some of them, of one element.
- */
+/* Shapes of out; axes marked with -1 are reduced, and empty or, some of them, of size 1. */
 static const struct {
     int ndim;
     int64_t shape[5];

@@ -580,8 +580,7 @@ static void test_reductions(rng *r)
 
 /*
  * The order of sums of many terms: of rows with gaps, so that what is computed at once does not end
- * where rows do, and of columns; of ordinary numbers, whose sum depends on the order in its last
- * bits.
+ * where rows do, and of columns; of numbers whose sum depends on the order.
  */
 static void test_order(rng *r)
 {

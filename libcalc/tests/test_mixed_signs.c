@@ -91,10 +91,7 @@ static void *to_gpu(const void *host, size_t nbytes)
     return data;
 }
 
-/*
- * The shape (rows, columns) of the output; each input's strides in elements, of which there are
- * `room`.
- */
+/* The output's (rows, columns); each input's strides, and its `room`, in elements. */
 typedef struct shape_case {
     const char *name;
     int64_t rows, columns, strides[2][2], room;

@@ -747,13 +747,12 @@ def named(name: str, text: str) -> Expression:
     return expression
 
 
-@lru_cache(maxsize=None, typed=True)
 def _power(exponent: float) -> Expression:
     """Returns what computes the power of an Array; an int and an equal float are two exponents."""
     return named("power", f"x ** {exponent!r}")
 
 
-core.slow_paths["raised"] = _power
+core.slow_paths["raised"] = lru_cache(maxsize=None, typed=True)(_power)
 
 
 def of_graph(graph: Graph, name: str = "expression") -> Expression:

@@ -264,8 +264,7 @@ ARRAY_LOOPS(u32, uint32_t, double, 0)
 
 /*
  * An output of stride 0 may be the divisor itself, which must then be read each time.  Short rows
- * do not pay for a reciprocal or for packing.  by_array is NULL if the plain kernel is best for
- * arrays.
+ * do not pay for a reciprocal or for packing.  by_array is NULL if the plain kernel is best.
  */
 static ALWAYS_INLINE void choose_division(mylib_kernel *plain, mylib_kernel *by_number,
                                           mylib_kernel *by_array, ptrdiff_t w, int is_special,

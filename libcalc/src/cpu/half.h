@@ -15,8 +15,7 @@
 /*
  * Widens exactly: shifts the fields, and a multiplication by 2^112 corrects the exponent's bias,
  * even of subnormals.  Infinity and NaN get the largest exponent.  (widen_f16() of
- * elementary/numbers.h, which multiplies no subnormal, would be scalar code here, where exceptions
- * matter.)
+ * elementary/numbers.h would be scalar code here, where exceptions matter.)
  */
 static inline float f32_from_bits16(uint32_t h)
 {
@@ -27,8 +26,7 @@ static inline float f32_from_bits16(uint32_t h)
 /*
  * Narrows, to nearest even.  A result that is subnormal in f16 is rounded by adding 1/2 in f32,
  * whose last bit is then worth 2^-24.  A normal one is rounded by adding just under half of the
- * last bit kept, plus one if that bit is odd.  The carry may correctly run into the exponent, up to
- * infinity.
+ * last bit kept, plus one if that bit is odd.  The carry may run into the exponent, up to infinity.
  */
 static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *underflow)
 {
@@ -147,9 +145,7 @@ static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdi
     }
 }
 
-/*
- * Does the same with a comparison of f32; its result needs no conversion, and it raises no flags.
- */
+/* Does the same with a comparison of f32, whose result needs no conversion; raises no flags. */
 static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdiff_t so,
                             const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {

@@ -104,9 +104,7 @@ static ALWAYS_INLINE __mmask16 is_beyond_limit(__m512 x, float limit)
     return _mm512_cmp_ps_mask(_mm512_abs_ps(x), all_f32(limit), _CMP_NLT_UQ);
 }
 
-/*
- * Defines op_lanes() by op_lanes_f64(), which computes eight numbers, and the special ones among x.
- */
+/* Defines op_lanes() by op_lanes_f64(), of eight numbers; is_special is the mask of special x. */
 #define LANES(op, is_special) \
     static ALWAYS_INLINE t_lanes op##_lanes(__m512 x, t_f64_pair wide) \
     { \
@@ -170,9 +168,7 @@ static ALWAYS_INLINE __m512d exp2_lanes_f64(__m512d x)
 }
 LANES(exp2, is_extreme(x, 127, -151, -125))
 
-/*
- * 2^(n/16) 2^f = 2^(x scale), with n in the last bits of a double; scale is a multiple of 1 / ln 2.
- */
+/* 2^(n/16) 2^f = 2^(x scale); n is in the last bits of a double, scale * ln 2 an integer. */
 typedef struct t_sixteenths {
     __m512i n;
     __m512d f;

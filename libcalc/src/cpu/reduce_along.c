@@ -110,8 +110,7 @@ static void gather_panel(const mylib_reducer *r, int k, const char *first, int64
 
 /*
  * Gathers several columns of terms that lie across memory at a time: as many as share cache lines
- * and pages, if they fit the cache.  Also gathers short rows if the program would have to restart
- * for each.
+ * and pages, if they fit the cache.  Also gathers short rows, for which the program would restart.
  */
 void mylib_choose_panel(mylib_reducer *r)
 {

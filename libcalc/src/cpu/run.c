@@ -78,10 +78,7 @@ static int64_t cache_nbytes(void)
     return known;
 }
 
-/*
- * Tells whether to store past the cache: for much traffic, and contiguous rows apart from the
- * inputs.
- */
+/* Tells whether to store past the cache: much traffic, in contiguous rows, not the inputs'. */
 static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t nbytes)
 {
     int inner = l->ndim - 1;

@@ -153,11 +153,7 @@ static void spin(atomic_int *value, int for_zero)
     for (int64_t k = 1, end = now_ns() + SPIN_NS; k % 64 != 0 || now_ns() < end; k++) {
         if ((atomic_load_explicit(value, memory_order_acquire) == 0) == for_zero)
             return;
-#if defined(__x86_64__) || defined(__i386__)
-        __builtin_ia32_pause();
-#elif defined(__aarch64__)
-        __asm__ volatile("isb");
-#endif
+        mylib_cpu_pause();
     }
 }
 

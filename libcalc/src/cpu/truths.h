@@ -128,8 +128,7 @@ static int64_t truths_of_contiguous(mylib_truths what, mylib_type type, ptrdiff_
 
 /*
  * Updates the answers for n columns, where zeros[k] of m more elements of column k are 0: how many
- * are true, in an int64_t, or whether any is (MYLIB_SEEK_TRUE) or all are (MYLIB_SEEK_FALSE), in a
- * byte.
+ * are true (int64_t), or whether any is (MYLIB_SEEK_TRUE) or all are (MYLIB_SEEK_FALSE; a byte).
  */
 NOINLINE static void answer(mylib_truths what, ptrdiff_t m, ptrdiff_t n,
                             const uint8_t *restrict zeros, void *answers)

@@ -32,8 +32,7 @@ KERNEL(negative_sign_f16) { sign_loops(0xffff, 0x8000, n, out, so, a, sa); }
 
 /*
  * Computes n contiguous complex numbers as 2n real ones, in full vectors; the parts do not mix.  A
- * single number may overlap its operands in one part (cpu/run.c), so both parts are computed before
- * it is stored.
+ * single number may overlap its operands in one part (cpu/run.c): both are computed first.
  */
 #define PAIRS(op, s, r) \
     KERNEL(op##_pairs_##s) \

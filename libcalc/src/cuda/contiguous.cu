@@ -358,7 +358,7 @@ __global__ void __launch_bounds__(THREADS)
         atomicOr(flags, found);
 }
 
-/* ---- Scalars ------------------------------------------------------------------------------- */
+/* ---- Scalars, and words for the host ------------------------------------------------------- */
 
 __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
 {
@@ -378,26 +378,53 @@ __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
     return MYLIB_ERR_UNSUPPORTED;
 }
 
-template <typename T> __device__ __forceinline__ void inexact_scalar(const mylib_scalar_args &args)
+template <typename T>
+__device__ __forceinline__ void inexact_scalar(const mylib_scalar_args &args,
+                                               mylib_scalar_result &result)
 {
     T acc[1] = {*(const T *)args.a}, x[1] = {*(const T *)args.b};
     step<T, 1>(args.op, acc, x);
-    *(T *)args.result->value = acc[0];
-    args.result->status = MYLIB_OK;
+    *(T *)result.value = acc[0];
+}
+
+__device__ __forceinline__ void send_word(uint64_t *to, uint32_t value)
+{
+    *(volatile uint64_t *)to = MYLIB_MARK | value;
 }
 
 __global__ void scalar_kernel(const __grid_constant__ mylib_scalar_args args)
 {
-    if (args.type == MYLIB_I64) {
-        t_i64 value = 0;
-        args.result->status =
-            exact_scalar(args.op, *(const t_i64 *)args.a, *(const t_i64 *)args.b, &value);
-        *(t_i64 *)args.result->value = value;
-    } else if (args.type == MYLIB_F64) {
-        inexact_scalar<t_f64>(args);
-    } else {
-        inexact_scalar<t_c128>(args);
-    }
+    mylib_scalar_result result = {};
+    wait_for_previous();
+    if (args.type == MYLIB_I64)
+        result.status = exact_scalar(args.op, *(const t_i64 *)args.a, *(const t_i64 *)args.b,
+                                     (t_i64 *)result.value);
+    else if (args.type == MYLIB_F64)
+        inexact_scalar<t_f64>(args, result);
+    else
+        inexact_scalar<t_c128>(args, result);
+    uint32_t words[MYLIB_SCALAR_WORDS];
+    memcpy(words, &result, sizeof words);
+#pragma unroll
+    for (int i = 0; i < MYLIB_SCALAR_WORDS; i++)
+        send_word(args.result + i, words[i]);
+}
+
+__global__ void __launch_bounds__(THREADS)
+    fetch_kernel(const __grid_constant__ mylib_fetch_args args)
+{
+    const int at = (int)threadIdx.x * 4;
+    const char *p = args.from + at;
+    uint32_t word = 0;
+    wait_for_previous();
+    if (at >= args.nbytes)
+        return;
+    if (((uintptr_t)p | (uintptr_t)args.nbytes) % 4 == 0)
+        word = *(const uint32_t *)p;
+    else
+        for (int i = 0; i < 4 && at + i < args.nbytes; i++)
+            word |= (uint32_t)(uint8_t)p[i] << 8 * i;
+    send_word(args.to + threadIdx.x, word);
 }
 
 template <typename T>
@@ -421,6 +448,46 @@ cudaError_t launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStre
         <<<(unsigned)(blocks < FLAG_BLOCKS ? blocks : FLAG_BLOCKS), THREADS, 0, stream>>>(*args,
                                                                                           flags);
     return cudaGetLastError();
+}
+
+/* ---- Small copies -------------------------------------------------------------------------- */
+
+constexpr int COPY_N = 4;
+
+template <typename T> __device__ __forceinline__ void copy_piece(const mylib_copy_piece &p)
+{
+    const int first = (int)(blockIdx.x * (THREADS * COPY_N) + threadIdx.x);
+    T x[COPY_N];
+#pragma unroll
+    for (int pass = 0; pass < 2; pass++) {
+#pragma unroll
+        for (int k = 0; k < COPY_N; k++) {
+            const int i = first + k * THREADS, row = i / p.columns, column = i - row * p.columns;
+            if (pass == 0 && i < p.count)
+                x[k] = *(const T *)(p.from + row * p.from_stride[0] + column * p.from_stride[1]);
+            if (pass == 1 && i < p.count)
+                *(T *)(p.to + row * p.to_stride[0] + column * p.to_stride[1]) = x[k];
+        }
+    }
+}
+
+__global__ void __launch_bounds__(THREADS)
+    copies_kernel(const __grid_constant__ mylib_copies copies)
+{
+    const mylib_copy_piece &p = copies.piece[blockIdx.y];
+    wait_for_previous();
+    switch (p.size) {
+    case 1:
+        return copy_piece<uint8_t>(p);
+    case 2:
+        return copy_piece<uint16_t>(p);
+    case 4:
+        return copy_piece<uint32_t>(p);
+    case 8:
+        return copy_piece<uint64_t>(p);
+    default:
+        return copy_piece<uint4>(p);
+    }
 }
 
 /* ---- Ranges -------------------------------------------------------------------------------- */
@@ -503,8 +570,22 @@ cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cu
 
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream)
 {
-    scalar_kernel<<<1, 1, 0, stream>>>(*args);
-    return cudaGetLastError();
+    return launch((const void *)scalar_kernel, dim3(1), 1, args, 0, stream);
+}
+
+cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream)
+{
+    return launch((const void *)fetch_kernel, dim3(1), (args->nbytes + 3) / 4, args, 0, stream);
+}
+
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream)
+{
+    int most = 1;
+    for (int k = 0; k < copies->pieces; k++)
+        most = copies->piece[k].count > most ? copies->piece[k].count : most;
+    const unsigned blocks = (unsigned)(most + THREADS * COPY_N - 1) / (THREADS * COPY_N);
+    return launch((const void *)copies_kernel, dim3(blocks, (unsigned)copies->pieces), THREADS,
+                  copies, 0, stream);
 }
 
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,

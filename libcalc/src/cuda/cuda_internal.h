@@ -87,25 +87,18 @@ static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 2
 
 /* ---- Functions (functions.c) --------------------------------------------------------------- */
 
-/*
- * Does what mylib_cuda_launch() does, for functions.  `launch` enqueues a conversion.
- */
+/* Does what mylib_cuda_launch() does, for functions.  `launch` enqueues a conversion. */
 typedef mylib_status mylib_cuda_launch_statement(const mylib_statement *s, mylib_layout *layout,
                                                  void *stream);
 mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *layout,
                                         void *stream, mylib_cuda_launch_statement *launch);
 
-/*
- * Returns the most elements of a piece that needs 'nbytes' of temporary memory per element, out of
- * `room` bytes.
- */
+/* Returns the most elements of a piece in `room` bytes of memory, with 'nbytes' for each. */
 int64_t mylib_cuda_piece(size_t room, size_t nbytes);
 
 /* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
 
-/*
- * Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context.
- */
+/* Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context. */
 mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
                                      mylib_type type, int ndim, const int64_t *strides);
 /*
@@ -131,6 +124,14 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
 size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, size_t room);
 
 /* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
+
+/*
+ * Enqueues the reduction of terms with an `op`, as mylib_cuda_reduce() does for others, and sets
+ * the status.  Returns 0 if no kernel has that op for this layout.
+ */
+int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
+                          const mylib_terms *terms, const mylib_layout *layout, int kept_ndim,
+                          mylib_type out_type, mylib_status *st_ret);
 
 /*
  * Combines the results of 'parts' aligned groups of 2^k blocks each.  'partial' has the first part
@@ -234,6 +235,7 @@ typedef struct mylib_flags_args {
  * flags: the kernel finds them from the operands and results.
  */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
+cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream);
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream);
@@ -262,6 +264,7 @@ typedef struct mylib_reduce_args {
     int32_t out_type, out_size;
     int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
     int32_t narrow[2]; /* the type to which inputs are narrowed before they widen to carrier */
+    int32_t op;        /* rows, short: of mylib_terms */
     int32_t kept_ndim, ndim;
     int32_t is_aligned;           /* rows: to 16 bytes */
     int32_t has_warp_per_output;  /* rows, integers */
@@ -293,16 +296,34 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 /* Gives the maximum thread blocks of a cluster on the current device; 1 without clusters. */
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret);
 
-/* One operation on one pair of scalars; the host can read the result. */
+/*
+ * Results that the host polls for are words of 8 bytes in pinned memory: 4 bytes of the value, and
+ * a mark above them.  One store writes both, so whoever sees the mark sees the value, without a
+ * fence.
+ */
+#define MYLIB_MARK ((uint64_t)1 << 32)
+
+/* Sends `nbytes` of GPU memory to the host. */
+typedef struct mylib_fetch_args {
+    const char *from;
+    uint64_t *to;
+    int32_t nbytes;
+} mylib_fetch_args;
+#define MYLIB_FETCHED_NBYTES 1024 /* the most: a word for each thread */
+
+cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream);
+
+/* One operation on one pair of scalars. */
 typedef struct mylib_scalar_result {
-    unsigned char value[16];
+    MYLIB_ALIGNAS(16) unsigned char value[16];
     int32_t status;
 } mylib_scalar_result;
+#define MYLIB_SCALAR_WORDS 5
 
 typedef struct mylib_scalar_args {
     unsigned char a[16], b[16];
     int32_t op, type;
-    mylib_scalar_result *result;
+    uint64_t *result; /* words for the host */
 } mylib_scalar_args;
 
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream);

@@ -93,21 +93,31 @@ MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
 #undef HARD_BINARY
 #undef HARD
 
-/* Functions with long code, which is repeated for fewer elements. */
+/* Functions with long code, which is repeated for fewer elements of f64. */
 template <int OP>
 constexpr bool is_long = OP == MYLIB_OP_arctan2 || OP == MYLIB_OP_power || OP == MYLIB_OP_logaddexp;
+
+/* Functions of f64 that take longer than their loads and stores. */
+template <int OP>
+constexpr bool is_slow = OP == MYLIB_OP_tan || OP == MYLIB_OP_arcsin || OP == MYLIB_OP_arccos ||
+                         OP == MYLIB_OP_log1p || OP == MYLIB_OP_tanh || OP == MYLIB_OP_arcsinh ||
+                         OP == MYLIB_OP_arccosh || OP == MYLIB_OP_arctanh || OP == MYLIB_OP_erf;
 
 /* Compute-bound functions. */
 template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 
 /*
  * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 elements of
- * small types.  Elementary functions take 32 bytes, which share the loads of constants; long ones,
- * except power of f32, half as many.
+ * small types.  Elementary functions take 32 bytes, which share the loads of constants; slow ones
+ * of f64 take 64, long ones 16.
  */
 template <int OP, typename T>
-constexpr int AT_ONCE = (sizeof(T) < 4 ? 4 : (is_elementary<OP> ? 32 : 16) / (int)sizeof(T)) /
-                        (is_long<OP> && !(OP == MYLIB_OP_power && sizeof(T) == 4) ? 2 : 1);
+constexpr int AT_ONCE = sizeof(T) < 4        ? 4
+                        : !is_elementary<OP> ? 16 / (int)sizeof(T)
+                        : sizeof(T) == 4     ? 8
+                        : is_long<OP>        ? 2
+                        : is_slow<OP>        ? 8
+                                             : 4;
 
 } // namespace
 

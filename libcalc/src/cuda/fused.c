@@ -181,9 +181,7 @@ static int add_constant(fusion *f, const void *value, mylib_type from, mylib_typ
     return MYLIB_FUSED_CONSTANT + c;
 }
 
-/*
- * Sets operand k of the launch's statement t to operand o of statement i; false if it does not fit.
- */
+/* Sets operand k of the launch's statement t to operand o of statement i, if it fits. */
 static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
 {
     const mylib_program *p = f->program;

@@ -183,6 +183,38 @@ static void give_buffer(char *buffer)
     CUDA_CLEANUP(cudaFreeHost(buffer));
 }
 
+/* About a millisecond. */
+#define MOST_POLLS 20000
+
+static void clear_words(uint64_t *words, int count)
+{
+    memset(words, 0, (size_t)count * sizeof *words);
+}
+
+/*
+ * Waits for words of cleared memory, which a kernel on 'stream' writes, and moves their values
+ * together, to the begin of the memory.  Polling sees them microseconds before the driver's wait
+ * ends; that follows for long work, and reports errors.
+ */
+static mylib_status wait_for_words(uint64_t *words, int count, void *stream)
+{
+    int seen = 0;
+    for (int polls = 0; polls < MOST_POLLS; polls++) {
+        while (seen < count && __atomic_load_n(&words[seen], __ATOMIC_ACQUIRE) / MYLIB_MARK != 0)
+            seen++;
+        if (seen == count)
+            break;
+        mylib_cpu_pause();
+    }
+    if (seen < count)
+        CUDA_RETURN_IF_ERROR(cudaStreamSynchronize(stream));
+    for (int i = 0; i < count; i++) {
+        const uint32_t value = (uint32_t)words[i];
+        memcpy((char *)words + 4 * i, &value, 4);
+    }
+    return MYLIB_OK;
+}
+
 /* Frees the staging buffers of all devices; waits for calls that use them. */
 static void free_staging(void)
 {
@@ -422,9 +454,7 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
     return MYLIB_OK;
 }
 
-/*
- * Launches the kernel of a piece: operands are contiguous in the slot; constants are host scalars.
- */
+/* Launches the kernel of a piece: operands are contiguous in the slot, or host scalars. */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
     mylib_strides few[MYLIB_FEW_ROWS];
@@ -707,16 +737,27 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
  */
 static mylib_status copy_small(job *j, void *stream)
 {
+    const mylib_layout *l = j->layout;
+    const size_t nbytes = (size_t)l->count * j->size[0];
     slot s = {.stream = stream, .gpu = j->device};
     mylib_status st = take_buffer(&s.pinned);
     if (st != MYLIB_OK)
         return st;
-    j->zero_copy = 1;
-    choose_cut(j, j->layout->count);
-    st = enqueue_piece(j, &s, 0, j->layout->count);
-    if (st == MYLIB_OK)
-        st = finish_piece(j, &s);
-    else
+    if (j->on_gpu == 1 && j->copies_bytes && nbytes <= MYLIB_FETCHED_NBYTES) {
+        const mylib_fetch_args args = {l->data[1], (uint64_t *)s.pinned, (int32_t)nbytes};
+        const int words = (args.nbytes + 3) / 4;
+        clear_words(args.to, words);
+        CUDA_TRY(mylib_launch_fetch(&args, stream));
+        MYLIB_TRY(wait_for_words(args.to, words, stream));
+        move_piece(j, 0, 0, l->count, s.pinned, 1);
+    } else {
+        j->zero_copy = 1;
+        choose_cut(j, l->count);
+        MYLIB_TRY(enqueue_piece(j, &s, 0, l->count));
+        MYLIB_TRY(finish_piece(j, &s));
+    }
+out:
+    if (st != MYLIB_OK)
         CUDA_CLEANUP(cudaStreamSynchronize(stream)); /* the buffer may be in use */
     give_buffer(s.pinned);
     return st;
@@ -776,4 +817,36 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
     layout.strides[0][0] = layout.strides[1][0] = 1;
     return mylib_cuda_copy_host(dst_device.kind == MYLIB_CUDA ? dst_device.index : src_device.index,
                                 stream, &layout, MYLIB_U8, MYLIB_U8, dst_device.kind == MYLIB_CPU);
+}
+
+/* ---- Scalars ------------------------------------------------------------------------------- */
+
+mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
+                               const void *b, void *result_ret)
+{
+    const int is_reversed = mylib_op_is_reversed(op);
+    const size_t size = mylib_type_size(type);
+    mylib_scalar_args args;
+    mylib_scalar_result result;
+    char *buffer;
+    mylib_status st;
+    RETURN_IF_ERROR(mylib_op_result_type(op, type, NULL));
+    device = mylib_first_gpu(device);
+    ENTER_DEVICE(device);
+    RETURN_IF_ERROR(take_buffer(&buffer));
+    memcpy(args.a, is_reversed ? b : a, size);
+    memcpy(args.b, is_reversed ? a : b, size);
+    args.op = (int32_t)mylib_op_base(op, type);
+    args.type = (int32_t)type;
+    args.result = (uint64_t *)buffer;
+    clear_words(args.result, MYLIB_SCALAR_WORDS);
+    CUDA_TRY(mylib_launch_scalar(&args, cudaStreamPerThread));
+    MYLIB_TRY(wait_for_words(args.result, MYLIB_SCALAR_WORDS, cudaStreamPerThread));
+    memcpy(&result, buffer, 4 * MYLIB_SCALAR_WORDS);
+    st = (mylib_status)result.status;
+    if (st == MYLIB_OK)
+        memcpy(result_ret, result.value, size);
+out:
+    give_buffer(buffer);
+    return st;
 }

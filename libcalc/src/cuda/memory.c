@@ -80,9 +80,7 @@ static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
     if (is_there) {
         *entry_ret = *entry;
         ledger_used--;
-        /*
-         * Close the gap: move entries up, but not before the entry at which their search begins.
-         */
+        /* Close the gap: move entries up, but not before the entry at which their search begins. */
         size_t mask = ledger_places - 1, gap = (size_t)(entry - ledger);
         for (size_t i = (gap + 1) & mask; ledger[i].ptr != NULL; i = (i + 1) & mask) {
             if (((i - ledger_home(ledger[i].ptr)) & mask) >= ((i - gap) & mask)) {
@@ -154,10 +152,7 @@ static mylib_status make_pool(int device, cudaMemPool_t *pool_ret)
         *pool_ret = pool;
         pool = NULL;
 #ifdef MYLIB_CUDA_FUSED
-        /*
-         * The first allocation waits for the driver anyway; this spares the first expression the
-         * wait.
-         */
+        /* The first allocation waits for the driver anyway, so that no expression has to. */
         mylib_cuda_load_fused();
 #endif
     }

@@ -63,9 +63,8 @@ REFUSE(mylib_cuda_reduce, int device, void *stream, mylib_reduction reduction,
        const mylib_terms *terms, mylib_layout *layout, int kept_ndim, mylib_type out_type)
 REFUSE(mylib_cuda_copy_host, int device, void *stream, const mylib_layout *layout,
        mylib_type dst_type, mylib_type src_type, int dst_is_host)
+REFUSE(mylib_cuda_copy_pieces, const mylib_array *dst, void *stream, const mylib_copies *copies)
 REFUSE(mylib_cuda_arange, int device, void *stream, mylib_type type, int64_t n, char *out,
        int64_t stride, const void *start, const void *step)
-REFUSE(mylib_cuda_reduce_to_host, int device, void *stream, mylib_reduction reduction,
-       const mylib_terms *terms, mylib_layout *layout, mylib_type out_type, void *result)
 REFUSE(mylib_cuda_scalar, int device, mylib_op op, mylib_type type, const void *a, const void *b,
        void *result)

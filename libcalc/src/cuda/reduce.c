@@ -2,7 +2,6 @@
  * cuda/reduce.c - reductions of GPU memory: divides the work, and launches the kernels of
  * reduce.cu. Plain C.
  */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
@@ -62,6 +61,7 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
 {
     set_outputs(args, reduction, terms->carrier, layout, kept_ndim, out_type);
     args->inputs = terms->inputs;
+    args->op = terms->op;
     for (int k = 0; k < terms->inputs; k++) {
         args->in[k] = layout->data[1 + k];
         const mylib_type type = (mylib_type)terms->input_type[k];
@@ -187,10 +187,9 @@ static int are_rows(mylib_reduce_args *args)
 }
 
 /*
- * Chooses the kernel for short rows, if they fill at least half of the memory that they span.
- * Tiles have whole rounds of all threads, which also aligns the next tile, unless rows are aligned
- * anyway and much of the tile would stay empty.  Longer rows of narrow integers are faster by
- * vectors.
+ * Chooses the kernel for short rows, if they fill at least half of the memory that they span. Tiles
+ * have whole rounds of all threads, which also aligns the next tile, unless rows are aligned anyway
+ * and much of the tile would stay empty.  Longer narrow integers are faster by vectors.
  */
 static int choose_short(mylib_reduce_args *args)
 {
@@ -387,9 +386,7 @@ static void choose_parts_way(mylib_reduce_args *args)
 
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args);
 
-/*
- * Launches for each half of the outermost dimension: the outputs exceed a launch's 32-bit numbers.
- */
+/* Launches for each half of the outermost dimension: the outputs exceed 32-bit numbers. */
 static mylib_status launch_halves(int device, void *stream, const mylib_reduce_args *args)
 {
     mylib_reduce_args half = *args;
@@ -471,31 +468,22 @@ out:
     return st;
 }
 
-/* A result that host and GPU can both access; allocated at the first use. */
-static pthread_mutex_t result_lock = PTHREAD_MUTEX_INITIALIZER;
-static void *host_result;
-
-mylib_status mylib_cuda_reduce_to_host(int device, void *stream, mylib_reduction reduction,
-                                       const mylib_terms *terms, mylib_layout *layout,
-                                       mylib_type out_type, void *result)
+int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
+                          const mylib_terms *terms, const mylib_layout *layout, int kept_ndim,
+                          mylib_type out_type, mylib_status *st_ret)
 {
-    mylib_reduce_args args;
-    mylib_status st;
-    ENTER_DEVICE(device);
-    pthread_mutex_lock(&result_lock);
-    if (host_result == NULL)
-        CUDA_TRY(cudaHostAlloc(&host_result, sizeof(t_c128),
-                               cudaHostAllocPortable | cudaHostAllocMapped));
-    layout->data[0] = host_result;
-    fill(&args, reduction, terms, layout, 0, out_type);
-    if (args.terms != 0)
-        MYLIB_TRY(check_inputs(device, terms, layout));
-    MYLIB_TRY(launch(device, stream, &args));
-    CUDA_TRY(cudaStreamSynchronize(stream));
-    memcpy(result, host_result, mylib_type_size(out_type));
-out:
-    pthread_mutex_unlock(&result_lock);
-    return st;
+    mylib_reduce_args args, chosen;
+    fill(&args, reduction, terms, layout, kept_ndim, out_type);
+    chosen = args;
+    /* The program's kernel takes shorter rows at the speed of memory. */
+    if (reduction == MYLIB_PROD || args.terms <= MYLIB_BLOCK_LANES || args.outputs > INT32_MAX ||
+        layout->is_host_scalar[1])
+        return 0;
+    choose_way(device, &chosen);
+    if (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)
+        return 0;
+    *st_ret = launch(device, stream, &args);
+    return 1;
 }
 
 /* ---- Reductions in pieces ------------------------------------------------------------------ */

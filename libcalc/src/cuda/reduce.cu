@@ -41,6 +41,7 @@ namespace
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     constexpr int SOME = 8;
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
@@ -104,6 +105,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
     constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
+    constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && R != MYLIB_PROD;
     reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_SHORT:
@@ -111,6 +113,9 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
             kernel = short_kernel<combine<FLIPPED>, t_i64>;
         else if constexpr (R == MYLIB_SUM || !IS_COMPLEX)
             kernel = short_kernel<F, C>;
+        if constexpr (HAS_MAPPED)
+            if (args->op != 0)
+                kernel = short_kernel<F, C, MAPPED>;
         break;
     case MYLIB_REDUCE_INTEGERS:
         if constexpr (IS_INTEGER)
@@ -119,13 +124,16 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     case MYLIB_REDUCE_ROWS:
         if constexpr (R == MYLIB_SUM)
             if (args->inputs == 2)
-                kernel = rows_kernel<F, M, M, true>;
+                kernel = rows_kernel<F, M, M, PRODUCTS>;
         if constexpr (std::is_same<C, t_f32>::value)
             if (args->input_type[0] == MYLIB_F16)
-                kernel = rows_kernel<F, C, t_f16, false>;
+                kernel = rows_kernel<F, C, t_f16, STORED>;
         if constexpr (!IS_INTEGER)
             if (kernel == NULL)
-                kernel = rows_kernel<F, C, C, false>;
+                kernel = rows_kernel<F, C, C, STORED>;
+        if constexpr (HAS_MAPPED)
+            if (args->op != 0)
+                kernel = rows_kernel<F, C, C, MAPPED>;
         break;
     case MYLIB_REDUCE_LANES:
         kernel = lanes_kernel<ANY, C>;
@@ -163,28 +171,30 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 {
     reduce_kernel kernel = kernel_of(args);
     void *parameters[] = {(void *)args};
-    cudaLaunchAttribute cluster = {};
+    cudaLaunchAttribute attributes[2] = {};
     cudaLaunchConfig_t config = {};
     if (kernel == NULL)
         return cudaErrorInvalidValue;
     config.gridDim = dim3((unsigned)args->grid, (unsigned)args->grid_rows);
     config.blockDim = dim3(THREADS);
     config.stream = stream;
+    config.attrs = attributes;
     if (args->cluster_bits != 0) {
-        cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim.x = 1u << args->cluster_bits;
-        cluster.val.clusterDim.y = cluster.val.clusterDim.z = 1;
-        config.attrs = &cluster;
-        config.numAttrs = 1;
+        cudaLaunchAttribute *cluster = &attributes[config.numAttrs++];
+        cluster->id = cudaLaunchAttributeClusterDimension;
+        cluster->val.clusterDim.x = 1u << args->cluster_bits;
+        cluster->val.clusterDim.y = cluster->val.clusterDim.z = 1;
     }
+#if HAS_EARLY_LAUNCH
+    if (is_early((const void *)kernel))
+        launch_early(&attributes[config.numAttrs++]);
+#endif
     return cudaLaunchKernelExC(&config, (const void *)kernel, parameters);
 }
 
 cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
 {
-    /*
-     * Query the kernel with the highest resource use; all are compiled for the same architectures.
-     */
+    /* Ask the kernel that uses most resources; all are compiled for the same architectures. */
     const void *kernel = (const void *)lanes_kernel<combine_by_call, t_c128>;
     cudaFuncAttributes attributes;
     cudaLaunchConfig_t config = {};

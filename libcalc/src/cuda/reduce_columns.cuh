@@ -117,6 +117,7 @@ template <typename F, typename C, int W>
 __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>)
     columns_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     typedef columns_of<C, W> values;
     constexpr int SOME_BITS = 3;

@@ -161,6 +161,7 @@ template <int R>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
     integers_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const combine<R> f;
     alignas(16) __shared__ t_i64 room[THREADS * 16];
     const uint64_t flip = args.flip;

@@ -86,6 +86,7 @@ template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     lanes_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
@@ -117,10 +118,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
             lane_terms terms = terms_of_lane<F>(l, STEPS, from, to);
             value = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
         }
-        /*
-         * The upper half of the threads passes its values on; the last five steps stay within a
-         * warp.
-         */
+        /* The upper half of the threads passes its values on; five steps stay within a warp. */
 #pragma unroll
         for (int half = LANES / 2; half >= WARP; half /= 2) {
             if (l >= half && l < 2 * half)

@@ -365,10 +365,7 @@ static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
     return 0;
 }
 
-/*
- * Each of many threads reduces one long column: with pieces of the usual size most of a large GPU
- * would idle.
- */
+/* Each of many threads reduces one long column: with the usual pieces a large GPU would idle. */
 #define COLUMNS_FACTOR 4
 
 /* The pieces of a reduction, and the memory that they need. */
@@ -583,12 +580,28 @@ static int begin_reduction(job *j, int device, void *stream, mylib_reduction red
     j->out_type = out_type;
     j->kept_ndim = kept_ndim;
     j->part_type = mylib_cuda_part_type(carrier);
-    j->piece_terms = (mylib_terms){type, carrier, 1, {program->result_type}};
+    j->piece_terms = (mylib_terms){type, carrier, 1, {program->result_type}, 0};
     j->terms = 1;
     for (int d = 0; d < layout->ndim; d++)
         *(d < kept_ndim ? &outputs : &j->terms) *= layout->shape[d];
     layout->count = outputs * j->terms;
     return outputs != 0;
+}
+
+/* Returns the op of a program that is only square or absolute of f32 or f64; else 0. */
+static int op_of_terms(const mylib_program *program)
+{
+    const mylib_statement *s = program->statement;
+    const uint8_t type = program->result_type;
+    if (program->inputs != 1 || program->statements != 1 || program->input_type[0] != type ||
+        (type != MYLIB_F32 && type != MYLIB_F64))
+        return 0;
+    for (int k = 0; k < s->operands; k++)
+        if (s->operand[k].kind != MYLIB_VALUE_INPUT)
+            return 0;
+    if (s->opcode == MYLIB_OP_square || s->opcode == MYLIB_OP_multiply)
+        return MYLIB_OP_square;
+    return s->opcode == MYLIB_OP_absolute ? MYLIB_OP_absolute : 0;
 }
 
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
@@ -614,8 +627,13 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     }
     RETURN_IF_ERROR(
         mylib_cuda_check_operands(device, mylib_operand_names, -1, program->input_type, layout));
-#ifdef MYLIB_CUDA_FUSED
     mylib_status st;
+    mylib_terms terms = j.piece_terms;
+    terms.op = (uint8_t)op_of_terms(program);
+    if (terms.op != 0 && terms.type == program->result_type &&
+        mylib_cuda_try_reduce(device, stream, reduction, &terms, layout, kept_ndim, out_type, &st))
+        return st;
+#ifdef MYLIB_CUDA_FUSED
     if (try_reduced(&j, layout, &st))
         return st;
 #endif

@@ -13,11 +13,11 @@ namespace
  * Reduces a full block at a[0], aligned to 16 bytes, of elements of type S: element j of vector v
  * of thread t is lane (32 v + t) E + j.  A chunk of rows is loaded before the first is used.
  */
-template <typename F, typename C, typename S, bool DOT>
-__device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
+template <typename F, typename C, typename S, term_kind KIND>
+__device__ __forceinline__ C reduce_full_row(F f, int op, const char *a, const char *b)
 {
     constexpr int E = 16 / sizeof(S), V = LANES / (WARP * E);
-    constexpr int AHEAD = DOT ? 4 : 8, CHUNK = V < AHEAD ? AHEAD / V : 1;
+    constexpr int AHEAD = KIND == PRODUCTS ? 4 : 8, CHUNK = V < AHEAD ? AHEAD / V : 1;
     int t = threadIdx.x % WARP;
     C acc[V][E];
 #pragma unroll
@@ -34,7 +34,7 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
 #pragma unroll
         for (int i = 0; i < CHUNK * V; i++) {
             *(uint4 *)x[i] = __ldcs((const uint4 *)(a + i * WARP * 16));
-            if constexpr (DOT)
+            if constexpr (KIND == PRODUCTS)
                 *(uint4 *)y[i] = __ldcs((const uint4 *)(b + i * WARP * 16));
         }
         a += CHUNK * V * WARP * 16;
@@ -43,8 +43,8 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
         for (int i = 0; i < CHUNK * V; i++) {
 #pragma unroll
             for (int j = 0; j < E; j++) {
-                C term = convert<C>(x[i][j]);
-                if constexpr (DOT)
+                C term = make_term<KIND>(op, convert<C>(x[i][j]));
+                if constexpr (KIND == PRODUCTS)
                     term = product(term, convert<C>(y[i][j]));
                 C both = f(acc[i % V][j], term);
                 acc[i % V][j] = F::REDUCTION != MYLIB_SUM && i < V && r == 0 ? term : both;
@@ -59,20 +59,20 @@ __device__ __forceinline__ C reduce_full_row(F f, const char *a, const char *b)
  * `left` terms exist, at least one.  All loads come before the first use; a missing term reloads
  * another, since nvcc would move each conditional load just before its use.
  */
-template <typename S, bool DOT, int SOME, typename F, typename C, int V>
-__device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int left,
+template <typename S, term_kind KIND, int SOME, typename F, typename C, int V>
+__device__ __forceinline__ void take_rows(F f, int op, const char *a, const char *b, int left,
                                           bool is_first, C (&acc)[V])
 {
     constexpr int N = SOME * V;
     const int t = threadIdx.x % WARP, mine = left > t ? (left - t - 1) / WARP + 1 : 0;
     const int64_t start = t < left ? t : 0, last = mine > 0 ? mine - 1 : 0;
     const S *p = (const S *)a + start, *q = (const S *)b + start;
-    S x[N], y[DOT ? N : 1];
+    S x[N], y[KIND == PRODUCTS ? N : 1];
     if (left >= SOME * LANES) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             x[i] = p[i * WARP];
-            if constexpr (DOT)
+            if constexpr (KIND == PRODUCTS)
                 y[i] = q[i * WARP];
         }
     } else {
@@ -80,14 +80,14 @@ __device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int
         for (int i = 0; i < N; i++) {
             const int64_t at = (i < last ? i : last) * WARP;
             x[i] = p[at];
-            if constexpr (DOT)
+            if constexpr (KIND == PRODUCTS)
                 y[i] = q[at];
         }
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        C term = convert<C>(x[i]);
-        if constexpr (DOT)
+        C term = make_term<KIND>(op, convert<C>(x[i]));
+        if constexpr (KIND == PRODUCTS)
             term = product(term, convert<C>(y[i]));
         const C both = is_first && i < V ? term : f(acc[i % V], term);
         if (i < mine)
@@ -96,16 +96,16 @@ __device__ __forceinline__ void take_rows(F f, const char *a, const char *b, int
 }
 
 /* Reduces n terms whose address is a multiple of their size. */
-template <typename F, typename C, typename S, bool DOT>
-__device__ __forceinline__ C reduce_any_row(F f, int n, const char *a, const char *b)
+template <typename F, typename C, typename S, term_kind KIND>
+__device__ __forceinline__ C reduce_any_row(F f, int op, int n, const char *a, const char *b)
 {
-    constexpr int V = LANES / WARP, SOME = sizeof(C) * (DOT ? 2 : 1) <= 4 ? 2 : 1;
+    constexpr int V = LANES / WARP, SOME = sizeof(C) * (KIND == PRODUCTS ? 2 : 1) <= 4 ? 2 : 1;
     constexpr int NBYTES = SOME * LANES * sizeof(S);
     int t = threadIdx.x % WARP, lanes = n < LANES ? n : LANES;
     C acc[V];
 #pragma unroll 1
     for (int left = n; left > 0; left -= SOME * LANES, a += NBYTES, b += NBYTES)
-        take_rows<S, DOT, SOME>(f, a, b, left, left == n, acc);
+        take_rows<S, KIND, SOME>(f, op, a, b, left, left == n, acc);
 #pragma unroll
     for (int half = V / 2; half > 0; half /= 2)
 #pragma unroll
@@ -141,10 +141,8 @@ __device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
     return value;
 }
 
-/*
- * Reduces blocks begin to end - 1 of an output, at least one, by a warp; thread 0 gets the result.
- */
-template <typename F, typename C, typename S, bool DOT>
+/* Reduces blocks begin to end - 1, at least one, by a warp; thread 0 gets the result. */
+template <typename F, typename C, typename S, term_kind KIND>
 __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
                                            const char *b, int64_t begin, int64_t end, C *level)
 {
@@ -155,10 +153,10 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
         if constexpr (IN_RUNS<F>)
             value = reduce_row_of_runs<F, C>(f, rest < TERMS ? (int)rest : TERMS, a + at);
         else if (rest >= TERMS && args.is_aligned)
-            value = reduce_full_row<F, C, S, DOT>(f, a + at, b + at);
+            value = reduce_full_row<F, C, S, KIND>(f, args.op, a + at, b + at);
         else
-            value =
-                reduce_any_row<F, C, S, DOT>(f, rest < TERMS ? (int)rest : TERMS, a + at, b + at);
+            value = reduce_any_row<F, C, S, KIND>(f, args.op, rest < TERMS ? (int)rest : TERMS,
+                                                  a + at, b + at);
         if (threadIdx.x % WARP == 0 && end - begin > 1)
             count_block(f, level, (uint32_t)(block - begin), value);
     }
@@ -171,10 +169,11 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
  * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
  * block take consecutive groups of one output.  S is the type of the stored elements.
  */
-template <typename F, typename C, typename S, bool DOT>
+template <typename F, typename C, typename S, term_kind KIND>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
@@ -192,10 +191,11 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         begin = ((int64_t)part * WARPS + warp) * args.group;
     }
     int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
-    const char *a = first_term(args, 0, output), *b = DOT ? first_term(args, 1, output) : a;
+    const char *a = first_term(args, 0, output),
+               *b = KIND == PRODUCTS ? first_term(args, 1, output) : a;
     C value = C();
     if (begin < end)
-        value = reduce_blocks<F, C, S, DOT>(f, args, a, b, begin, end, (C *)levels[warp]);
+        value = reduce_blocks<F, C, S, KIND>(f, args, a, b, begin, end, (C *)levels[warp]);
     if (args.has_warp_per_output) {
         if (t == 0)
             store_output(args, output, value);

@@ -16,28 +16,27 @@ constexpr int SHORT_VECTORS = MYLIB_SHORT_TILE / 16 / THREADS;
  * Combines a thread's terms of a row, from p on: some threads have `most` of them, the others one
  * less.  More than MYLIB_SHORT_TERMS occur only if the threads are a whole warp.
  */
-template <typename S, typename F, typename C>
-__device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, int most, int count)
+template <typename S, typename F, typename C, term_kind KIND = STORED>
+__device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, int most, int count,
+                                                int op = 0)
 {
     static_assert(MYLIB_SHORT_TERMS == 8, "reduce_few() takes eight");
     if (most > 8)
-        return reduce_few<8, 8, S, F, C>(f, p, step, count);
+        return reduce_few<8, 8, S, F, C, KIND>(f, p, step, count, op);
     switch (most) {
     case 1:
     case 2:
-        return reduce_few<2, 1, S, F, C>(f, p, step, count);
+        return reduce_few<2, 1, S, F, C, KIND>(f, p, step, count, op);
     case 3:
-        return reduce_few<3, 2, S, F, C>(f, p, step, count);
+        return reduce_few<3, 2, S, F, C, KIND>(f, p, step, count, op);
     case 4:
-        return reduce_few<4, 3, S, F, C>(f, p, step, count);
+        return reduce_few<4, 3, S, F, C, KIND>(f, p, step, count, op);
     default:
-        return reduce_few<8, 4, S, F, C>(f, p, step, count);
+        return reduce_few<8, 4, S, F, C, KIND>(f, p, step, count, op);
     }
 }
 
-/*
- * Combines integers of a row, in any order: words s, s + 2^bits, ... of those that hold the row.
- */
+/* Combines integers of a row, in any order: words s, s + 2^bits, ... of those that hold the row. */
 template <int R, typename S>
 __device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, int s, int bits,
                                                     uint64_t flip)
@@ -77,7 +76,7 @@ struct short_share {
 };
 
 /* Combines a thread's share of row `a`. */
-template <typename F, typename C>
+template <typename F, typename C, term_kind KIND>
 __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const char *a,
                                           const short_share &own)
 {
@@ -91,7 +90,7 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
             else
                 return C();
         });
-    } else if (!args.is_stored_as_carrier[0]) {
+    } else if (KIND == STORED && !args.is_stored_as_carrier[0]) {
         switch (args.input_type[0]) {
 #define DT(s, S) \
     case MYLIB_##S: \
@@ -103,7 +102,7 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
         }
     }
     if constexpr (!IS_WHOLE<C>)
-        return reduce_short_lanes<C, F, C>(f, p, own.step, own.most, own.count);
+        return reduce_short_lanes<C, F, C, KIND>(f, p, own.step, own.most, own.count, args.op);
 }
 
 /*
@@ -111,10 +110,11 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
  * copies the memory from the first term to the last by vectors.  Gaps of `gap` bytes follow rows of
  * an even number of vectors, to reduce bank conflicts.  Then 2^lane_bits threads reduce each row.
  */
-template <typename F, typename C>
+template <typename F, typename C, term_kind KIND = STORED>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     short_kernel(const __grid_constant__ reduce_args args)
 {
+    wait_for_previous();
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char storage[MYLIB_SHORT_TILE + 16];
     char *tile = (char *)storage;
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 #pragma unroll 1
     for (int r = 0; r < rows; r += together, own += together, out += out_step) {
         const int row_of_tile = own < rows ? own : rows - 1;
-        C value = reduce_short<F, C>(f, args, tile + row_of_tile * pitch, share);
+        C value = reduce_short<F, C, KIND>(f, args, tile + row_of_tile * pitch, share);
 #pragma unroll 1
         for (int half = lanes / 2; half > 0; half /= 2)
             value = combine_pair(f, value, half);

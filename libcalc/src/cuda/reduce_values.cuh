@@ -7,6 +7,7 @@
 
 #include <type_traits>
 
+#include "launch.cuh"
 #include "reduction.cuh"
 
 namespace
@@ -42,8 +43,7 @@ struct combine_by_call : combine_any {
 
 /*
  * Complex minima and maxima: the result is the first of equal terms.  Any tree that keeps the order
- * of the terms gives it, so a lane takes a run of consecutive terms, and the last term replaces
- * missing ones.
+ * of the terms gives it, so a lane takes a run of terms, and the last term replaces missing ones.
  */
 struct combine_runs : combine_by_call {
     __device__ __forceinline__ combine_runs(int number) : combine_by_call(number) {}

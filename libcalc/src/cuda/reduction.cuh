@@ -127,10 +127,7 @@ __device__ __forceinline__ C combine_in_order(F f, const C &own, const C &other,
         return f(is_later ? other : own, is_later ? own : other);
 }
 
-/*
- * Combines the values of two halves of a warp, `half` threads apart: both threads of a pair get the
- * result.
- */
+/* Combines the values of threads that are `half` apart; both get the result. */
 template <typename F, typename C> __device__ __forceinline__ C combine_pair(F f, C value, int half)
 {
     return combine_in_order(f, value, shuffle(value, half), (threadIdx.x & half) != 0);
@@ -190,18 +187,30 @@ __device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
     return sub + (steps == 0 ? 0 : (int)(__brev(m) >> (32 - steps)) << bits);
 }
 
+/* Terms are elements, products of two, or squares or magnitudes of floats (mylib_terms). */
+enum term_kind { STORED, PRODUCTS, MAPPED };
+
+/* Makes a term of an element.  Other kernels do without the choice of `op`. */
+template <term_kind KIND, typename C> __device__ __forceinline__ C make_term(int op, C x)
+{
+    if constexpr (KIND == MAPPED)
+        return op == MYLIB_OP_square ? meaning<MYLIB_OP_square, C>::apply(x, x)
+                                     : meaning<MYLIB_OP_absolute, C>::apply(x, x);
+    return x;
+}
+
 /*
  * Combines at most N terms, `step` bytes apart, in the order of the tree over lanes; `count` of
  * them exist, at least SURE.  Terms beyond N belong to further rows of lanes.
  */
-template <int N, int SURE, typename S, typename F, typename C>
-__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)
+template <int N, int SURE, typename S, typename F, typename C, term_kind KIND = STORED>
+__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count, int op = 0)
 {
     C x[N];
 #pragma unroll
     for (int i = 0; i < N; i++)
         if (i < SURE || i < count)
-            x[i] = convert<C>(load_element<S>(p + i * step));
+            x[i] = make_term<KIND>(op, convert<C>(load_element<S>(p + i * step)));
     if constexpr (SURE == N) {
 #pragma unroll 1
         for (count -= N; count > 0; count -= N) {
@@ -209,7 +218,7 @@ __device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count)
 #pragma unroll
             for (int i = 0; i < N; i++)
                 if (i < count)
-                    x[i] = f(x[i], convert<C>(load_element<S>(p + i * step)));
+                    x[i] = f(x[i], make_term<KIND>(op, convert<C>(load_element<S>(p + i * step))));
         }
     }
 #pragma unroll

@@ -12,7 +12,6 @@
  * A call enqueues all of its work on one stream; temporary memory goes back to the pool in stream
  * order.
  */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -380,6 +379,24 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
     return mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
 }
 
+/* ---- Small copies -------------------------------------------------------------------------- */
+
+mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
+                                    const mylib_copies *copies)
+{
+    const int device = dst->device.index;
+    int64_t strides[MYLIB_MAX_NDIM];
+    ENTER_DEVICE(device);
+    mylib_array_strides(dst, strides);
+    RETURN_IF_ERROR(
+        mylib_cuda_check_memory(device, "dst", dst->data, dst->type, dst->ndim, strides));
+    for (const mylib_copy_piece *p = copies->piece; p < copies->piece + copies->pieces; p++)
+        RETURN_IF_ERROR(
+            mylib_cuda_check_memory(device, "src", p->from, dst->type, 2, p->from_stride));
+    CUDA_RETURN_IF_ERROR(mylib_launch_copies(copies, stream));
+    return MYLIB_OK;
+}
+
 /* ---- Ranges -------------------------------------------------------------------------------- */
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
@@ -389,39 +406,4 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
     RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", out, type, 1, &stride));
     CUDA_RETURN_IF_ERROR(mylib_launch_arange(type, n, out, stride, start, step, stream));
     return MYLIB_OK;
-}
-
-/* ---- Scalars ------------------------------------------------------------------------------- */
-
-/* A result that host and GPU can both access; allocated at the first use. */
-static pthread_mutex_t scalar_lock = PTHREAD_MUTEX_INITIALIZER;
-static mylib_scalar_result *scalar_result;
-
-mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
-                               const void *b, void *result)
-{
-    const int is_reversed = mylib_op_is_reversed(op);
-    size_t size = mylib_type_size(type);
-    mylib_scalar_args args;
-    mylib_status st;
-    RETURN_IF_ERROR(mylib_op_result_type(op, type, NULL));
-    device = mylib_first_gpu(device);
-    ENTER_DEVICE(device);
-    pthread_mutex_lock(&scalar_lock);
-    if (scalar_result == NULL)
-        CUDA_TRY(cudaHostAlloc((void **)&scalar_result, sizeof *scalar_result,
-                               cudaHostAllocPortable | cudaHostAllocMapped));
-    memcpy(args.a, is_reversed ? b : a, size);
-    memcpy(args.b, is_reversed ? a : b, size);
-    args.op = (int32_t)mylib_op_base(op, type);
-    args.type = (int32_t)type;
-    args.result = scalar_result;
-    CUDA_TRY(mylib_launch_scalar(&args, cudaStreamPerThread));
-    CUDA_TRY(cudaStreamSynchronize(cudaStreamPerThread));
-    st = (mylib_status)scalar_result->status;
-    if (st == MYLIB_OK)
-        memcpy(result, scalar_result->value, size);
-out:
-    pthread_mutex_unlock(&scalar_lock);
-    return st;
 }

@@ -222,27 +222,31 @@ MYLIB_FN double unless_tiny(double x, double value)
 {
     return (upper_half(x) & 0x7fffffff) < 0x3e300000 ? x : with_sign_of(value, x);
 }
+/* 2 x, for a normal x. */
+MYLIB_FN double twice(double x) { return f64_of_bits(bits_of_f64(x) + ((uint64_t)1 << 52)); }
 MYLIB_FN t_quick_f64 arcsinh_ordinary_f64(double x)
 {
     const double size = magnitude(x);
-    const t_dd square = two_product(size, size), w = two_sum(1, square.hi);
+    const t_dd square = two_product(size, size), w = two_sum_of_positive(1, square.hi);
     const double root = root_of_positive(w.hi);
     const double rest = FMA(-root, root, w.hi) + (w.lo + square.lo);
-    const t_dd sum = two_sum(size, root - 1);
-    const t_dd log = log1p_sum(fast_two_sum(sum.hi, sum.lo + quotient_of(rest * 0.5, root)));
+    const t_dd sum = fast_two_sum(size, root - 1); /* up to 2^53, size is the larger one */
+    const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest, twice(root)));
+    const t_dd log = log1p_of_sums(u, two_sum_of_positive(1, u.hi));
     const t_quick_f64 quick = {unless_tiny(x, log.hi + log.lo),
-                               (uint64_t)(upper_half(size) >= 0x43500000) << 63};
+                               (uint64_t)(upper_half(size) >= 0x43400000) << 63};
     return quick;
 }
 /* The root is not below d. */
 MYLIB_FN t_quick_f64 arccosh_ordinary_f64(double x)
 {
     const double d = x - 1;
-    const t_dd square = two_product(d, d), w = two_sum(d + d, square.hi);
+    const t_dd square = two_product(d, d), w = two_sum_of_positive(d + d, square.hi);
     const double root = root_of_positive(w.hi);
     const double rest = FMA(-root, root, w.hi) + (w.lo + square.lo);
     const t_dd sum = fast_two_sum(root, d);
-    const t_dd log = log1p_sum(fast_two_sum(sum.hi, sum.lo + quotient_of(rest * 0.5, root)));
+    const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest, twice(root)));
+    const t_dd log = log1p_of_sums(u, two_sum_of_positive(1, u.hi));
     const uint64_t bits = bits_of_f64(x), first = 0x3ff0000000000001, end = 0x4350000000000000;
     const t_quick_f64 quick = {log.hi + log.lo, (bits - first) | (end - 1 - bits)};
     return quick;

@@ -90,10 +90,9 @@ MYLIB_FN t_dd log_dd(t_dd x)
     const t_dd f = fast_two_sum(s.m - 1, f_lo), sum = add_octaves(s.k, log_of_sum(f.hi, f.lo));
     return fast_two_sum(sum.hi, sum.lo);
 }
-/* For other functions: log(1 + x.hi + x.lo), which is at least 2^-1000, likewise. */
-MYLIB_FN t_dd log1p_sum(t_dd x)
+/* For other functions: log(1 + x.hi + x.lo), which is at least 2^-1000, likewise; u = 1 + x.hi. */
+MYLIB_FN t_dd log1p_of_sums(t_dd x, t_dd u)
 {
-    const t_dd u = two_sum(1, x.hi);
     const t_split s = split(u.hi, 0);
     const double small = (u.lo + x.lo) * 0.5;
     const double f_lo = small * f64_of_bits(s.minus_k + ((uint64_t)1 << 52));
@@ -103,6 +102,7 @@ MYLIB_FN t_dd log1p_sum(t_dd x)
     const t_dd log_m = log_of_sum(is_near ? x.hi : f.hi, is_near ? x.lo : f.lo);
     return add_octaves(s.k, log_m);
 }
+MYLIB_FN t_dd log1p_sum(t_dd x) { return log1p_of_sums(x, two_sum(1, x.hi)); }
 MYLIB_FN t_dd log1p_dd(t_dd x)
 {
     const t_dd sum = log1p_sum(x);

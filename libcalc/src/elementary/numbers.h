@@ -200,6 +200,12 @@ MYLIB_FN t_dd two_sum(double a, double b)
     double s = a + b, d = s - a;
     return make_dd(s, (a - (s - d)) + (b - d));
 }
+/* The same of positive a and b.  On a GPU, four selections take less time than three sums. */
+MYLIB_FN t_dd two_sum_of_positive(double a, double b)
+{
+    const int is_in_order = bits_of_f64(a) >> 32 >= bits_of_f64(b) >> 32;
+    return fast_two_sum(is_in_order ? a : b, is_in_order ? b : a);
+}
 /* a * b exactly, if it does not underflow. */
 MYLIB_FN t_dd two_product(double a, double b)
 {

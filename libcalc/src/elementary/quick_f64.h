@@ -56,12 +56,17 @@ MYLIB_FN uint32_t is_within_of_middle(double value, uint32_t ulps)
 {
     return (uint32_t)bits_of_f64(value) * 8 + (ulps * 8 - 0x80000000) <= ulps * 16;
 }
-/* Rounds to f32, with the sign of `signs`; the relative error is below 2^-42. */
-MYLIB_FN t_quick quick_of(double value, uint32_t signs, uint32_t is_special)
+/* Rounds to f32, with the sign of `signs`. */
+MYLIB_FN t_quick quick_within(double value, uint32_t ulps, uint32_t signs, uint32_t is_special)
 {
     const uint32_t bits = bits_of_f32((float)value) ^ (signs & 0x80000000);
-    const t_quick quick = {f32_of_bits(bits), is_special | is_within_of_middle(value, 0x800)};
+    const t_quick quick = {f32_of_bits(bits), is_special | is_within_of_middle(value, ulps)};
     return quick;
+}
+/* The relative error is below 2^-42. */
+MYLIB_FN t_quick quick_of(double value, uint32_t signs, uint32_t is_special)
+{
+    return quick_within(value, 0x800, signs, is_special);
 }
 
 /* arctan t for |t| <= tan(pi/8), and eighths * pi/4: the error of the fit is 2^-44.9. */
@@ -163,8 +168,7 @@ MYLIB_FN t_quick arcsin_quick_f64(float x)
 {
     const t_quick_arcsine a = quick_arcsine(magnitude_f32(x));
     const double value = FMA(a.is_above ? -2 : 1, a.angle, a.is_above ? HALF_PI_HI : 0);
-    const t_quick quick = {with_sign_of_f32((float)value, x), is_within_of_middle(value, 0x2400)};
-    return quick;
+    return quick_within(value, 0x2400, bits_of_f32(x), 0);
 }
 MYLIB_FN t_quick arccos_quick_f64(float x)
 {
@@ -175,8 +179,7 @@ MYLIB_FN t_quick arccos_quick_f64(float x)
     const double above = sign != 0 ? 2 * HALF_PI_HI : 0;
     const double value =
         FMA(f64_of_bits((uint64_t)factor << 32), a.angle, a.is_above ? above : HALF_PI_HI);
-    const t_quick quick = {(float)value, is_within_of_middle(value, 0x2400)};
-    return quick;
+    return quick_within(value, 0x2400, 0, 0);
 }
 
 /* x times a polynomial of x^2; from 3.93 on it is 1.  The error of the fit is 2^-40.0. */
@@ -186,9 +189,7 @@ MYLIB_FN t_quick erf_quick_f64(float x)
     const double within = size > 3.93f ? 3.93f : size;
     const double value = within * erf_ratio(FMA(within, within, -0x1.eep2));
     const uint32_t is_subnormal = bits_of_f32(size) - 1 < 0x007fffff; /* 0 is not */
-    const t_quick quick = {with_sign_of_f32((float)value, x),
-                           is_subnormal | is_within_of_middle(value, 0x2000)};
-    return quick;
+    return quick_within(value, 0x2000, bits_of_f32(x), is_subnormal);
 }
 
 /* 2^e (1 + f) is the positive and normal x, 1 + f between the square roots of 1/2 and 2. */
@@ -379,9 +380,7 @@ MYLIB_FN t_quick arctanh_quick_f64(float x)
     p = FMA(z, p, 0x1.99998efde15a6p-3);
     p = FMA(z, p, 0x1.555555593752dp-2);
     const double value = FMA(k, 0x1.62e42fefa39efp-2, FMA(t * z, p, t));
-    const t_quick quick = {with_sign_of_f32((float)value, x),
-                           (uint32_t) !(size_f32 < 1) | is_within_of_middle(value, 0x1000)};
-    return quick;
+    return quick_within(value, 0x1000, bits_of_f32(x), !(size_f32 < 1));
 }
 
 /*
