@@ -10,6 +10,7 @@ for element types, powers and overlap.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
