@@ -13,6 +13,14 @@
 
 #include "bits.h"
 
+/* 2^n x, if both are normal: for a GPU, by the upper half. */
+MYLIB_FN double with_exponent_more(double x, int n)
+{
+    const uint64_t bits = bits_of_f64(x);
+    return f64_of_bits((uint64_t)((uint32_t)(bits >> 32) + ((uint32_t)n << 20)) << 32 |
+                       (uint32_t)bits);
+}
+
 #if defined(__CUDA_ARCH__)
 
 /* Returns 1 / d to 20 bits. */
@@ -59,8 +67,7 @@ MYLIB_FN double root_of_positive(double x)
     const double rough = approximate_inverse_root(x);
     const double e = __fma_rn(x, -(rough * rough), 1);
     const double inverse = __fma_rn(rough * e, __fma_rn(e, 0.375, 0.5), rough), root = x * inverse;
-    const double half = f64_of_bits(bits_of_f64(inverse) - ((uint64_t)1 << 52));
-    return __fma_rn(__fma_rn(-root, root, x), half, root);
+    return __fma_rn(__fma_rn(-root, root, x), with_exponent_more(inverse, -1), root);
 }
 MYLIB_FN double root_of(double x)
 {

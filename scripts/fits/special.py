@@ -22,7 +22,7 @@ def erfc(t: mp.mpf) -> mp.mpf:
 
 BREAK = mp.mpf("0.875")  # the two polynomials of erf meet
 CENTER = mp.mpf(247) / 32  # of the squares of arguments up to 3.93
-ABOVE = 1 + mp.mpf(2) ** -20
+LEAST = mp.mpf(2) ** -20
 
 
 def fit(
@@ -38,6 +38,25 @@ def fit(
     return row, largest_error(function, low, high, row, powers, weight)
 
 
+def fit_ratio(terms: int) -> tuple[list[mp.mpf], mp.mpf]:
+    """erf(x) / x of x^2 - CENTER: exact at 0, as the rest is fitted as x^2 times a polynomial."""
+    low, high = LEAST - CENTER, mp.mpf("3.93") ** 2 * (1 + LEAST) - CENTER
+    first = erf_ratio(mp.mpf(0))
+
+    def ratio(t: mp.mpf) -> mp.mpf:
+        return erf_ratio(CENTER + t)
+
+    rest = remez(
+        lambda t: (ratio(t) - first) / (CENTER + t),
+        low,
+        high,
+        range(terms - 1),
+        lambda t: (CENTER + t) / ratio(t),
+    )
+    row = [nearest(a + CENTER * b) for a, b in zip([first, *rest], [*rest, 0], strict=True)]
+    return row, largest_error(ratio, low, high, row, range(terms), lambda t: 1 / ratio(t))
+
+
 FITS = {
     "z^(-1/3) on [1, 2], relative": fit(
         lambda z: 1 / mp.cbrt(z), mp.mpf(1), mp.mpf(2), 5, weight=mp.cbrt
@@ -45,13 +64,7 @@ FITS = {
     "erf(sqrt(z)) / sqrt(z) - 1 + 3/8 z on [0, 49/64], absolute": fit(
         erf_slope, mp.mpf(0), BREAK**2, 12, weight=one
     ),
-    "erf(x) / x, of x^2 - 247/32, relative": fit(
-        lambda t: erf_ratio(CENTER + t),
-        -CENTER,
-        mp.mpf("3.93") ** 2 * ABOVE - CENTER,
-        22,
-        weight=lambda t: 1 / erf_ratio(CENTER + t),
-    ),
+    "erf(x) / x, of x^2 - 247/32, relative": fit_ratio(22),
     "log(erfc(7/8 + t)) on [0, 41/8], absolute in erf": fit(
         lambda t: mp.log(erfc(t)), mp.mpf(0), 6 - BREAK, 19, weight=erfc
     ),

@@ -222,8 +222,6 @@ MYLIB_FN double unless_tiny(double x, double value)
 {
     return (upper_half(x) & 0x7fffffff) < 0x3e300000 ? x : with_sign_of(value, x);
 }
-/* 2 x, for a normal x. */
-MYLIB_FN double twice(double x) { return f64_of_bits(bits_of_f64(x) + ((uint64_t)1 << 52)); }
 MYLIB_FN t_quick_f64 arcsinh_ordinary_f64(double x)
 {
     const double size = magnitude(x);
@@ -231,7 +229,7 @@ MYLIB_FN t_quick_f64 arcsinh_ordinary_f64(double x)
     const double root = root_of_positive(w.hi);
     const double rest = FMA(-root, root, w.hi) + (w.lo + square.lo);
     const t_dd sum = fast_two_sum(size, root - 1); /* up to 2^53, size is the larger one */
-    const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest, twice(root)));
+    const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest, with_exponent_more(root, 1)));
     const t_dd log = log1p_of_sums(u, two_sum_of_positive(1, u.hi));
     const t_quick_f64 quick = {unless_tiny(x, log.hi + log.lo),
                                (uint64_t)(upper_half(size) >= 0x43400000) << 63};
@@ -245,7 +243,7 @@ MYLIB_FN t_quick_f64 arccosh_ordinary_f64(double x)
     const double root = root_of_positive(w.hi);
     const double rest = FMA(-root, root, w.hi) + (w.lo + square.lo);
     const t_dd sum = fast_two_sum(root, d);
-    const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest, twice(root)));
+    const t_dd u = fast_two_sum(sum.hi, sum.lo + quotient_of(rest, with_exponent_more(root, 1)));
     const t_dd log = log1p_of_sums(u, two_sum_of_positive(1, u.hi));
     const uint64_t bits = bits_of_f64(x), first = 0x3ff0000000000001, end = 0x4350000000000000;
     const t_quick_f64 quick = {log.hi + log.lo, (bits - first) | (end - 1 - bits)};

@@ -327,13 +327,13 @@ MYLIB_FN_IN_LINE float logaddexp_easy_f32(float x, float y)
     return (float)logaddexp_wide(x, y).hi;
 }
 /*
- * 1 if the rounding is in doubt.  The error, 2^-70 of the larger of |m| and the result, is below 3
- * ulps of a result above 2^-16 |m|.
+ * 1 if the rounding is in doubt.  The error is 2^-70 of the larger of |m| and the result: twice that
+ * rounds to another float, or it is below 3 ulps, and the middle within 4.
  */
 MYLIB_FN_IN_LINE int logaddexp_is_hard_f32(float x, float y)
 {
-    const double value = logaddexp_wide(x, y).hi, least = magnitude(x > y ? x : y) * 0x1p-16;
-    return is_near_middle(value) | (magnitude(value) < least);
+    const double value = logaddexp_wide(x, y).hi, error = magnitude(x > y ? x : y) * 0x1p-69;
+    return is_near_middle(value) | ((float)(value - error) < (float)(value + error));
 }
 /* e^x - more, where more is 0 or 1, by the Taylor series, to a relative 2^-98; |x.hi| <= 200. */
 MYLIB_FN t_dd exp_precise(t_dd x, double more)

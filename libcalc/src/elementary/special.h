@@ -131,30 +131,33 @@ MYLIB_FN double erf_f64(double x)
 MYLIB_FN float erf_f32(float x) { return (float)erf_f64(x); }
 MYLIB_FN t_f16 erf_f16(t_f16 x) { return f16_from_f64(erf_f64(f64_from_f16(x))); }
 
-/* erf(x) / x, where t = x^2 - 247/32 <= 7.73: for f32, with a relative error of 2^-40. */
+/*
+ * erf(x) / x, where t = x^2 - 247/32 <= 7.73, for f32: with a relative error of 2^-39.9, and 2^-50
+ * near 0, so that subnormal results round correctly too.
+ */
 MYLIB_FN double erf_ratio(double t)
 {
-    double p = FMA(t, -0x1.5eaca2339404ap-81, 0x1.124d4a4c6d519p-76);
-    p = FMA(t, p, -0x1.4ede238db5a45p-73);
-    p = FMA(t, p, 0x1.735df836d6e6ep-69);
-    p = FMA(t, p, -0x1.47d8ce39625c6p-64);
-    p = FMA(t, p, 0x1.8ceae11f72a19p-60);
-    p = FMA(t, p, -0x1.9cdea679190e1p-56);
-    p = FMA(t, p, 0x1.ae9a75640f516p-52);
-    p = FMA(t, p, -0x1.b0b9a724de87bp-48);
-    p = FMA(t, p, 0x1.9642a39cea44ep-44);
-    p = FMA(t, p, -0x1.65f8433c65efep-40);
-    p = FMA(t, p, 0x1.28a1f7513ca25p-36);
-    p = FMA(t, p, -0x1.cd409c60ac41p-33);
-    p = FMA(t, p, 0x1.5029ee8f2d99ap-29);
-    p = FMA(t, p, -0x1.cbebed2f48662p-26);
-    p = FMA(t, p, 0x1.287846e214ceap-22);
-    p = FMA(t, p, -0x1.6b0a8364cf6f3p-19);
-    p = FMA(t, p, 0x1.ac25e2a56dc5ep-16);
-    p = FMA(t, p, -0x1.f1262959f0fcbp-13);
-    p = FMA(t, p, 0x1.266024ed35eeap-9);
-    p = FMA(t, p, -0x1.7d70ca71ee499p-6);
-    return FMA(t, p, 0x1.708b486079e83p-2);
+    double p = FMA(t, -0x1.62a66ef01afadp-81, 0x1.1306761670748p-76);
+    p = FMA(t, p, -0x1.4a6bf41ddcbdfp-73);
+    p = FMA(t, p, 0x1.71caa7f3b8a3ap-69);
+    p = FMA(t, p, -0x1.48e78e7af84dcp-64);
+    p = FMA(t, p, 0x1.8d47ccf5cde2p-60);
+    p = FMA(t, p, -0x1.9c972b162980cp-56);
+    p = FMA(t, p, 0x1.ae82df195153fp-52);
+    p = FMA(t, p, -0x1.b0c51bd7b08ap-48);
+    p = FMA(t, p, 0x1.96463ca5c63c1p-44);
+    p = FMA(t, p, -0x1.65f71df76789bp-40);
+    p = FMA(t, p, 0x1.28a1a0ecdf0b4p-36);
+    p = FMA(t, p, -0x1.cd40c09d391e7p-33);
+    p = FMA(t, p, 0x1.5029f85a6a7acp-29);
+    p = FMA(t, p, -0x1.cbebea8a9f714p-26);
+    p = FMA(t, p, 0x1.2878464039346p-22);
+    p = FMA(t, p, -0x1.6b0a837f4d5c8p-19);
+    p = FMA(t, p, 0x1.ac25e2afee16ap-16);
+    p = FMA(t, p, -0x1.f126295905b4bp-13);
+    p = FMA(t, p, 0x1.266024ed14a3dp-9);
+    p = FMA(t, p, -0x1.7d70ca71ef6c1p-6);
+    return FMA(t, p, 0x1.708b486079f8cp-2);
 }
 
 #endif /* MYLIB_SPECIAL_H */
