@@ -6,10 +6,7 @@
 #include "flags.h"
 #include "internal.h"
 
-/*
- * Copies on one GPU, with operand k of the layout replaced by contiguous memory.  Converts from
- * type `from` to `to`.
- */
+/* Copies on one GPU, with contiguous memory for operand k; converts `from` to `to`. */
 static mylib_status copy_packed(mylib_device device, void *stream, const mylib_layout *layout,
                                 int k, void *packed, mylib_type to, mylib_type from)
 {
