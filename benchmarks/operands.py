@@ -87,79 +87,32 @@ def _near_square(n: int) -> tuple[int, int]:
     return rows, max(1, n // rows)
 
 
-def _contiguous(make: Maker, n: int) -> list[Any]:
-    return [make(n), make(n, second=True)]
+def _contiguous(m: Maker, n: int) -> list[Any]:
+    return [m(n), m(n, second=True)]
 
 
-def _strided(make: Maker, n: int) -> list[Any]:
-    return [make(2 * n)[::2], make(2 * n, second=True)[::2]]
-
-
-def _reversed(make: Maker, n: int) -> list[Any]:
-    return [make(n)[::-1], make(n, second=True)]
-
-
-def _columns(make: Maker, n: int) -> list[Any]:
-    rows, columns = _near_square(n)
-    return [
-        x[:, 3 : columns + 3]
-        for x in (make(rows, columns + 8), make(rows, columns + 8, second=True))
-    ]
-
-
-def _transposed(make: Maker, n: int) -> list[Any]:
-    side = math.isqrt(n)
-    return [make(side, side).T, make(side, side, second=True)]
-
-
-def _fortran(make: Maker, n: int) -> list[Any]:
-    rows, columns = _near_square(n)
-    return [make(columns, rows).T, make(columns, rows, second=True).T]
-
-
-def _row(make: Maker, n: int) -> list[Any]:
-    rows, columns = _near_square(n)
-    return [make(rows, columns), make(columns, second=True)]
-
-
-def _column(make: Maker, n: int) -> list[Any]:
-    rows, columns = _near_square(n)
-    return [make(rows, columns), make(rows, 1, second=True)]
-
-
-def _outer(make: Maker, n: int) -> list[Any]:
-    rows, columns = _near_square(n)
-    return [make(rows, 1), make(columns, second=True)]
-
-
-def _number(make: Maker, n: int) -> list[Any]:
-    return [make(n), make.number()]
-
-
-def _number_first(make: Maker, n: int) -> list[Any]:
-    return [make.number(), make(n, second=True)]
-
-
-def _scalar(make: Maker, n: int) -> list[Any]:
-    return [make(n), make.scalar()]
+def _matrices(make: Callable[[Maker, int, int], list[Any]]) -> Callable[[Maker, int], list[Any]]:
+    return lambda m, n: make(m, *_near_square(n))
 
 
 #: What an operand can look like; `TWO_OPERANDS` and `OUT_ONLY` say more.
 LAYOUTS: dict[str, Callable[[Maker, int], list[Any]]] = {
     "contiguous": _contiguous,
     "in place": _contiguous,
-    "strided": _strided,
+    "strided": lambda m, n: [x[::2] for x in _contiguous(m, 2 * n)],
     "strided out": _contiguous,
-    "reversed": _reversed,
-    "columns": _columns,
-    "transposed": _transposed,
-    "fortran": _fortran,
-    "row": _row,
-    "column": _column,
-    "outer": _outer,
-    "number": _number,
-    "number first": _number_first,
-    "scalar": _scalar,
+    "reversed": lambda m, n: [m(n)[::-1], m(n, second=True)],
+    "columns": _matrices(
+        lambda m, r, c: [m(r, c + 8, second=k)[:, 3 : c + 3] for k in (False, True)]
+    ),
+    "transposed": lambda m, n: [m(*[math.isqrt(n)] * 2).T, m(*[math.isqrt(n)] * 2, second=True)],
+    "fortran": _matrices(lambda m, r, c: [m(c, r).T, m(c, r, second=True).T]),
+    "row": _matrices(lambda m, r, c: [m(r, c), m(c, second=True)]),
+    "column": _matrices(lambda m, r, c: [m(r, c), m(r, 1, second=True)]),
+    "outer": _matrices(lambda m, r, c: [m(r, 1), m(c, second=True)]),
+    "number": lambda m, n: [m(n), m.number()],
+    "number first": lambda m, n: [m.number(), m(n, second=True)],
+    "scalar": lambda m, n: [m(n), m.scalar()],
 }
 
 #: Layouts that say how two operands differ.

@@ -394,10 +394,7 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     return new_on(state, ordinal, type, ndim, shape, strides);
 }
 
-/*
- * Makes an array of a shape in C order, filled with a Python number.  Declines arguments that take
- * NumPy's conversions or that are wrong.
- */
+/* Makes an array filled with a number; declines what takes NumPy's conversions, or is wrong. */
 static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyObject *dtype,
                         PyObject *device, PyObject **result_ret)
 {
@@ -586,10 +583,7 @@ static int has_attribute(PyObject *object, const char *text)
     return 0;
 }
 
-/*
- * Returns an Array over foreign GPU memory, without a copy, that the current stream may use;
- * anything else unchanged.
- */
+/* Returns an Array over foreign GPU memory, for the current stream; anything else unchanged. */
 static PyObject *as_array_function(PyObject *module, PyObject *x)
 {
     core_state *state = PyModule_GetState(module);

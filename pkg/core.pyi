@@ -68,18 +68,12 @@ class Operation:
     nargs: Final[int]
     identity: Final[int | None]
     signature: Final[str | None]
-    @property
-    def resolve_dtypes(self) -> Callable[..., tuple[np.dtype[Any], ...]]: ...
-    @property
-    def reduce(self) -> Callable[..., Any]: ...
-    @property
-    def accumulate(self) -> Callable[..., Any]: ...
-    @property
-    def reduceat(self) -> Callable[..., Any]: ...
-    @property
-    def outer(self) -> Callable[..., Any]: ...
-    @property
-    def at(self) -> Callable[..., None]: ...
+    resolve_dtypes: Final[Callable[..., tuple[np.dtype[Any], ...]]]
+    reduce: Final[Callable[..., Any]]
+    accumulate: Final[Callable[..., Any]]
+    reduceat: Final[Callable[..., Any]]
+    outer: Final[Callable[..., Any]]
+    at: Final[Callable[..., None]]
 
 @final
 class Memory: ...

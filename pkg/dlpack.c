@@ -203,10 +203,7 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
     return 0;
 }
 
-/*
- * Checks that the tensor's GPU exists; BufferError otherwise.  Keeps the GIL, so that no other
- * thread consumes the capsule meanwhile.
- */
+/* Checks that the tensor's GPU exists.  Keeps the GIL: no thread may take the capsule. */
 static int check_gpu(const DLTensor *t)
 {
     if (mylib_cuda_check_device(t->device.device_id) == MYLIB_OK)

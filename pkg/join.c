@@ -202,10 +202,7 @@ static outcome join_plain(PyObject *arrays, long axis, int is_stack, PyObject **
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/*
- * Returns a new Array: a tuple of Arrays of one GPU, one after the other along an axis, which
- * stack() adds, converted to a type.
- */
+/* Returns a tuple of Arrays of one GPU joined along an axis, perhaps a new one, in a type. */
 static PyObject *join_arrays_function(PyObject *module, PyObject *args)
 {
     PyObject *arrays, *dtype, *result = NULL;

@@ -22,10 +22,7 @@ static int take_ordinal(PyObject *object, int *ordinal_ret)
     return ordinal == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/*
- * Sets the device of calls that name none, outside all blocks of `default_device`: -1 is the CPU;
- * None is what the environment says.
- */
+/* Sets the device of calls that name none: -1 is the CPU, None what the environment says. */
 static PyObject *set_process_device_function(PyObject *module, PyObject *object)
 {
     core_state *state = PyModule_GetState(module);
@@ -161,10 +158,7 @@ static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(
                               : raise_status(PyModule_GetState(module), status);
 }
 
-/*
- * Sets how many threads a large operation on the CPU uses at most; 0 is the default.  Returns the
- * number before.
- */
+/* Sets how many threads an operation uses at most, 0: the default; returns the number before. */
 static PyObject *set_num_threads_function(PyObject *module, PyObject *threads)
 {
     int overflow;
@@ -190,10 +184,7 @@ static PyObject *free_cached_function(PyObject *module, PyObject *Py_UNUSED(unus
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-/*
- * Returns function(*args, **kwargs), called in the default floating-point mode; restores the
- * caller's mode also after an exception.
- */
+/* Returns function(*args, **kwargs), called in the default floating-point mode. */
 static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *const *args,
                                        Py_ssize_t count, PyObject *kwnames)
 {

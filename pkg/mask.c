@@ -78,10 +78,7 @@ static int64_t find_next(const unsigned char *mask, int64_t i, int64_t end, int 
 
 /* ---- Planning ------------------------------------------------------------------------------ */
 
-/*
- * Returns the stride of an array that is one row of a shape's elements, in C order or in Fortran's;
- * 0 for a single element, else NO_ROW.
- */
+/* The stride of an array that is one row (0: one element), in C or Fortran order, else NO_ROW. */
 static int64_t row_stride(const mylib_array *a, int ndim, const int64_t *shape, int is_fortran)
 {
     int64_t stride = 0, size = 1;

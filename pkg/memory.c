@@ -312,10 +312,7 @@ static PyObject *streams_of(PyObject *module, PyObject *object)
     return tuple;
 }
 
-/*
- * Notes that `stream` (a Stream, or None) has been given work on the Array's memory: whoever frees
- * it, waits for that.
- */
+/* Notes that `stream` (or None) uses the Array's memory: whoever frees it, waits for that. */
 static PyObject *note_use_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);

@@ -90,19 +90,16 @@ mylib_type promote_weak(mylib_type type, number_kind number);
 outcome take_operand(call *c, int k, PyObject *x);
 
 /*
- * Takes the arrays of a call that writes the first of `args` and reads the rest: Arrays and NumPy
- * arrays in native byte order.  The first Array's GPU computes the call.  Notes that each GPU's
- * stream uses its memory; call release() afterwards.
+ * Takes the arrays of a call that writes the first of `args`: Arrays, whose GPU then computes it,
+ * and NumPy arrays in native byte order.  Notes that each GPU's stream uses its memory; call
+ * release() afterwards.
  */
 int take_arrays(call *c, PyObject *const *args, Py_ssize_t count);
 
 /* Returns whether `out` is a writable array in the call's place, and describes it as its output. */
 int find_output(call *c, PyObject *out);
 
-/*
- * Finds the GPU and the stream of a call with Arrays.  OTHER_PLACE if some operands are host
- * arrays, or the Arrays are on two GPUs.
- */
+/* Finds the GPU and stream of a call with Arrays; OTHER_PLACE with host arrays, or two GPUs. */
 outcome place(call *c);
 
 /* Notes that the call's stream uses the memory of its operands, and of `out`. */
@@ -111,10 +108,7 @@ int note_uses(call *c, PyObject *out);
 /* Releases the stream that place() or take_arrays() took. */
 static inline void release(call *c) { Py_CLEAR(c->stream); }
 
-/*
- * Converts a Python number to a type, and returns whether that is exact; otherwise NumPy's rules
- * (warnings, errors, promotion) are needed.
- */
+/* Converts a Python number to a type if that is exact; else NumPy's rules are needed. */
 int find_exact(PyObject *x, mylib_type type, void *value);
 
 /*
@@ -123,10 +117,7 @@ int find_exact(PyObject *x, mylib_type type, void *value);
  */
 int take_value(call *c, int k, mylib_type type);
 
-/*
- * Returns whether the exception of take_value() means that the integer type cannot hold the int.
- * NumPy itself raised it: integers never call a handler of np.seterrcall.
- */
+/* Returns whether take_value() failed because the integer type cannot hold the int. */
 int is_out_of_range(const call *c, int k);
 
 /* Finds the shape to which the inputs broadcast; OTHER_SHAPE if they do not. */

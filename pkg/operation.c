@@ -40,10 +40,7 @@ typedef struct operation {
 
 /* ---- Python numbers ------------------------------------------------------------------------ */
 
-/*
- * Returns whether an object is a Python number.  NumPy's float64, though a subclass of float,
- * counts as an array.
- */
+/* Returns whether an object is a Python number; NumPy's float64 counts as an array. */
 static int is_number(PyObject *x)
 {
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
@@ -287,10 +284,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     return NULL;
 }
 
-/*
- * Returns whether an argument, or an item in it, may have rules of its own or be on a GPU: then
- * pkg._call decides.
- */
+/* Returns whether an argument, or an item, may have rules of its own, or be on a GPU. */
 static int may_have_rules(PyObject *x, int depth)
 {
     int may = 0;
@@ -684,10 +678,7 @@ static int operation_setattro(PyObject *object, PyObject *name, PyObject *Py_UNU
     return -1;
 }
 
-/*
- * Sets what help() and inspect.signature() show, and reduce and the other methods.  The package
- * calls it when it is imported.
- */
+/* Sets what help() and inspect.signature() show, and reduce and the other methods. */
 static PyObject *operation_describe(PyObject *object, PyObject *args)
 {
     operation *self = (operation *)object;
@@ -762,10 +753,7 @@ PyType_Spec operation_spec = {
 
 /* ---- Functions ------------------------------------------------------------------------------- */
 
-/*
- * Returns op(*inputs), of integers too if `is_true_division`; NotImplemented for what takes NumPy's
- * rules or conversions.
- */
+/* Returns op(*inputs), with / of ints if `is_true_division`; NotImplemented: NumPy's rules. */
 static PyObject *compute_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);

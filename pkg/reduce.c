@@ -276,10 +276,7 @@ static outcome count_few(PyArrayObject *array, PyObject **result_ret)
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/*
- * Reduces all elements of an array or, with an int `axis_object`, those along it.  Declines other
- * arguments, and arrays without elements.
- */
+/* Reduces an array's elements, or those along an int axis; declines others, and empty arrays. */
 static outcome reduce_new(core_state *state, long number, PyObject *array, PyObject *axis_object,
                           PyObject *keepdims, PyObject **result_ret)
 {

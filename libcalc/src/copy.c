@@ -9,10 +9,7 @@
 
 static const char *const names[] = {"dst", "src"};
 
-/*
- * Copies on one GPU, with operand k of the layout replaced by contiguous memory.  Converts from
- * type `from` to `to`.
- */
+/* Copies on one GPU, with contiguous memory for operand k; converts `from` to `to`. */
 static mylib_status copy_packed(mylib_device device, void *stream, const mylib_layout *layout,
                                 int k, void *packed, mylib_type to, mylib_type from)
 {

@@ -33,10 +33,7 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 
 #define MYLIB_MESSAGE_SIZE 1024
 
-/*
- * Between these calls, which nest, failures do not change this thread's message: the caller wants
- * to know why its call failed, not what failed during cleanup.
- */
+/* Between these calls, which nest, failures do not change this thread's message. */
 void mylib_begin_cleanup(void);
 void mylib_end_cleanup(void);
 
@@ -141,10 +138,7 @@ enum {
 
 /* ---- Programs (program.c) ------------------------------------------------------------------ */
 
-/*
- * A compiled program: validated, with a register for each value and a statement for each
- * conversion.  The backends do not check it again.
- */
+/* A compiled, validated program: a register for each value, a statement for each conversion. */
 enum {
     MYLIB_VALUE_INPUT,
     MYLIB_VALUE_CONSTANT,
@@ -193,10 +187,7 @@ typedef struct mylib_operation {
     mylib_statement statement[5];
 } mylib_operation;
 
-/*
- * Makes the program op(in[0]) or op(in[0], in[1]), computed in `type` from inputs of any types.
- * Returns MYLIB_ERR_UNSUPPORTED and MYLIB_ERR_ARGUMENT as mylib_op_result_type() does.
- */
+/* Makes the program op(in[0], ...) in `type`, of any types; fails as mylib_op_result_type(). */
 mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, mylib_type type,
                                    const mylib_type *input_types);
 
@@ -246,9 +237,8 @@ static inline int mylib_is_conversion(const mylib_program *program)
 }
 
 /*
- * Reduces a program to one statement whose operands are the inputs as stored; whoever runs it
- * converts operand k to mylib_read_type() as it reads.  Returns 0 unless the program is a single
- * operation, conversion or selection that uses each input once, converted at most once.
+ * Reduces a program to one statement of the inputs as stored; whoever runs it reads operand k as
+ * mylib_read_type().  Returns 0 unless that is possible, each input being used once.
  */
 int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 
@@ -289,10 +279,7 @@ typedef struct mylib_layout {
     uint8_t is_host_scalar[MYLIB_MAX_OPERANDS];
 } mylib_layout;
 
-/*
- * Gives a layout `rows` rows of strides: `few`, if its MYLIB_FEW_ROWS suffice, else heap memory.
- * May return MYLIB_ERR_NO_MEMORY.
- */
+/* Gives a layout `rows` rows of strides: `few`, of MYLIB_FEW_ROWS, or heap memory. */
 #define MYLIB_FEW_ROWS 6
 mylib_status mylib_take_many_rows(mylib_layout *layout, int rows);
 static inline mylib_status mylib_take_rows(mylib_layout *layout, mylib_strides *few, int rows)
@@ -351,18 +338,14 @@ void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t
 void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
 
 /*
- * Calls the task for pieces of the layout of at most 'most' elements and most_ndim dimensions, not
- * counting outer ones of size 1.  Halves the outermost dimension, recursively.  Stops at the first
- * failure; restores the layout.
+ * Calls the task for pieces of at most 'most' elements and most_ndim dimensions, not counting outer
+ * ones of size 1: halves the outermost dimension.  Stops at a failure; restores the layout.
  */
 typedef mylib_status mylib_layout_task(void *context, mylib_layout *piece);
 mylib_status mylib_layout_in_pieces(mylib_layout *layout, int64_t most, int most_ndim,
                                     mylib_layout_task *task, void *context);
 
-/*
- * Tells how operand k overlaps the output.  Exact for interleaved arrays too, except that a layout
- * too intricate to decide counts as OVERLAP.
- */
+/* Tells how operand k overlaps the output, exactly; a layout too intricate counts as OVERLAP. */
 typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } mylib_overlap;
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
                                    size_t in_size);
@@ -392,17 +375,11 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
 /* Counts the elements; returns -1 beyond MYLIB_MAX_COUNT.  Sizes are not negative. */
 int64_t mylib_element_count(int ndim, const int64_t *shape);
 
-/*
- * Tells whether all elements, of 'size' bytes, lie within MYLIB_MAX_REACH of each other and within
- * the address space.  The array must not be empty.
- */
+/* Tells whether all elements, at least one, are within MYLIB_MAX_REACH and the address space. */
 int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
                     size_t size);
 
-/*
- * Returns MYLIB_ERR_ARGUMENT if the array's fields are out of range, or its strides lead outside
- * the address space.
- */
+/* Returns MYLIB_ERR_ARGUMENT for fields out of range, or strides out of the address space. */
 mylib_status mylib_check_array(const char *name, const mylib_array *array);
 
 /*
@@ -417,8 +394,8 @@ static inline int mylib_is_same_place(mylib_device a, mylib_device b)
 }
 
 /*
- * Returns MYLIB_ERR_ARGUMENT unless 'device' can compute with all arrays and they are in one place,
- * except host scalars beside a GPU's output.  names[k] is the name of in[k].
+ * Returns MYLIB_ERR_ARGUMENT unless all arrays are where 'device' computes, except host scalars for
+ * a GPU.  names[k] is the name of in[k].
  */
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
                                 int inputs, const char *const *names);
@@ -496,8 +473,8 @@ typedef struct mylib_cpu_level {
 const mylib_cpu_level *mylib_cpu(void);
 
 /*
- * Runs a program over a layout in host memory, in any order, on as many threads as pay.  May return
- * MYLIB_ERR_NO_MEMORY, before anything is written, except for a mylib_operation.
+ * Runs a program over a layout in host memory, in any order, on as many threads as pay.  Without
+ * memory, which a mylib_operation does not need, it writes nothing.
  */
 mylib_status mylib_cpu_run(const mylib_program *program, const mylib_layout *layout);
 
@@ -537,9 +514,8 @@ static inline void mylib_cpu_pause(void)
 int mylib_cpu_threads(void);
 
 /*
- * Calls task(context, thread, i) for i = 0 to n - 1 on at most `threads` threads, 0 to threads - 1,
- * in any order; on fewer threads if the system has no more.  They compute in the default
- * floating-point mode, and their flags are raised in the calling thread.
+ * Calls task(context, thread, i) for i = 0 to n - 1 on at most `threads` threads, in any order, in
+ * the default floating-point mode; their flags are raised in the calling thread.
  */
 typedef void mylib_task(void *context, int thread, int64_t i);
 void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context);
@@ -584,9 +560,9 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
 mylib_status mylib_cuda_synchronize(int device, void *stream);
 
 /*
- * Enqueues a program over a layout of GPU memory and host scalars (inputs of any type with one
- * value for all elements, like constants).  The layout is simplified; operand 0 is exactly an
- * input, or disjoint.  Messages call operand k names[k].
+ * Enqueues a program over a layout of GPU memory and host scalars (inputs with one value for all
+ * elements).  The layout is simplified; operand 0 is exactly an input, or disjoint.  Messages call
+ * operand k names[k].
  */
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,
                             mylib_layout *layout, const char *const *names);
@@ -666,10 +642,7 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
 
 /* ---- Exponents (exponents.c) --------------------------------------------------------------- */
 
-/*
- * Returns MYLIB_ERR_DOMAIN if a program over a layout raises integers to negative powers. `device`
- * is the device of the layout's arrays.
- */
+/* Returns MYLIB_ERR_DOMAIN if a program over a layout on `device` has integers' negative powers. */
 mylib_status mylib_check_exponents(const mylib_program *program, mylib_device device, void *stream,
                                    const mylib_layout *layout);
 

@@ -186,10 +186,7 @@ static int32_t convert_node(compiler *c, int32_t origin, int type)
     return made;
 }
 
-/*
- * If the divisor is a constant float, a power of two, makes it its inverse and returns 1: a product
- * takes less time, and has the same bits.
- */
+/* Makes a constant divisor, a power of two, its inverse: the product is faster, the bits same. */
 static int invert_power_of_2(compiler *c, int32_t *divisor)
 {
     const mylib_value v = c->node[*divisor].value;
@@ -246,10 +243,7 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
 
 /* ---- Registers ----------------------------------------------------------------------------- */
 
-/*
- * Chooses the register of a result: that of an operand of its size with its last use here, or a
- * free one.
- */
+/* Chooses the register of a result: of an operand of its size that ends here, or a free one. */
 static int take_register(compiler *c, const draft *d, int32_t index)
 {
     size_t size = mylib_type_size((mylib_type)c->node[d->result].value.type);

@@ -232,10 +232,7 @@ DEFINE_FLOAT_QUOTIENT(f64, t_f64, )
 
 /* ---- f16: computed in f32 and rounded once, to nearest, ties to even ----------------------- */
 
-/*
- * Only CUDA needs operations on a single f16: the CPU converts whole blocks and runs the f32
- * kernels on them (cpu/kernels.c).
- */
+/* Only CUDA needs operations on a single f16: the CPU converts whole blocks to f32. */
 #ifdef __CUDACC__
 MYLIB_FN float f32_from_f16(t_f16 h) { return __half2float(__ushort_as_half(h.bits)); }
 MYLIB_FN t_f16 f16_from_f32(float x)

@@ -16,6 +16,14 @@
 #include "../src/cuda/fused.h"
 #endif
 
+/* Begins a launch: returns its failure, and notes the flags. */
+#define BEGIN_LAUNCH(flags) \
+    const cudaError_t error = (cudaError_t)cuda_standin_launch(); \
+    const int flags = mylib_test_flags(); \
+    (void)stream; \
+    if (error != cudaSuccess) \
+    return error
+
 /* A GPU raises no floating-point flags: restores them after a launch. */
 static cudaError_t end_launch(int flags, mylib_status st)
 {
@@ -64,7 +72,7 @@ static void add_operand(mylib_statement *s, mylib_layout *l, int type, const voi
 
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    BEGIN_LAUNCH(flags);
     const int64_t vector = 16 / (int64_t)mylib_type_size((mylib_type)args->computed_type);
     const int64_t columns = args->row_vectors != 0 ? args->row_vectors * vector : args->n;
     const int is_copy = args->opcode == MYLIB_OPCODE_NONE, is_select = args->condition != NULL;
@@ -74,10 +82,6 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
     mylib_strides strides[1 + MYLIB_MOST_OPERANDS];
     mylib_layout l = {
         .ndim = 2, .operands = 1, .count = args->n, .data = {args->out}, .strides = strides};
-    int flags = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
     l.shape[0] = args->n / columns;
     l.shape[1] = columns;
     l.strides[0][0] = args->out_stride;
@@ -100,15 +104,11 @@ cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t st
 #if !defined(MYLIB_EMULATED_KERNELS)
 cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    BEGIN_LAUNCH(flags);
     const ptrdiff_t size = (ptrdiff_t)mylib_type_size((mylib_type)args->type);
     const char *in[2] = {NULL, NULL};
     ptrdiff_t stride[2] = {0, 0};
     mylib_type result_type;
-    int flags = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
     mylib_status st =
         mylib_op_result_type((mylib_op)args->opcode, (mylib_type)args->type, &result_type);
     if (st != MYLIB_OK)
@@ -125,7 +125,7 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
 
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    BEGIN_LAUNCH(flags);
     mylib_statement s = args->statement;
     const int64_t size = (int64_t)mylib_type_size((mylib_type)s.type);
     mylib_strides strides[MYLIB_STRIDED_OPERANDS];
@@ -134,10 +134,6 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
                       .operands = args->operands,
                       .count = (int64_t)args->walk.rows * args->columns,
                       .strides = strides};
-    int flags = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
     for (int d = 0; d < rows; d++)
         l.shape[d] = args->walk.row_shape[d];
     l.shape[rows] = args->columns;
@@ -159,17 +155,13 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
 /* Computes again, and checks which flags the CPU raises. */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    BEGIN_LAUNCH(before);
     mylib_statement s = {
         .opcode = args->opcode, .type = args->type, .result_type = args->result_type};
     mylib_strides strides[3];
     mylib_layout l = {
         .ndim = 1, .operands = 1, .count = args->n, .shape = {args->n}, .strides = strides};
     const int64_t size = (int64_t)mylib_type_size((mylib_type)s.result_type);
-    int before = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
     char *again = malloc((size_t)(args->n * size));
     if (again == NULL)
         return cudaErrorMemoryAllocation;
@@ -210,11 +202,7 @@ cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream)
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
                                 const void *start, const void *step, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
-    int flags = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
+    BEGIN_LAUNCH(flags);
     mylib_cpu_arange(type, n, out, stride, start, step);
     return end_launch(flags, MYLIB_OK);
 }
@@ -242,7 +230,7 @@ cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream
 
 cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    BEGIN_LAUNCH(flags);
     const mylib_device cpu = {MYLIB_CPU, 0};
     const mylib_op op = (mylib_op)args->op;
     mylib_scalar_result result = {.status = MYLIB_OK};
@@ -250,10 +238,6 @@ cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stre
         int64_t i64;
         double f64[2];
     } a, b, value;
-    int flags = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
     memcpy(&a, args->a, sizeof a);
     memcpy(&b, args->b, sizeof b);
     mylib_begin_cleanup(); /* here a failure is the result, without a message */
@@ -421,12 +405,8 @@ static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_prog
 
 cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
+    BEGIN_LAUNCH(flags);
     mylib_program *terms = NULL;
-    int flags = mylib_test_flags();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
     if (args->way == MYLIB_REDUCE_PARTS)
         return end_launch(flags, combine_parts(args));
     mylib_status st = terms_of(args, &terms);

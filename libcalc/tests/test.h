@@ -159,35 +159,20 @@ typedef struct test_op {
     uint32_t types;  /* bit t: defined for type t; see test_defined() for bool */
 } test_op;
 
-#define TEST_ARITY_BINARY 2
-#define TEST_ARITY_UNARY 1
-#define TEST_ARITY_UNARY_REAL 1
-#define TEST_ARITY_COMPARE 2
-#define TEST_ARITY_REVERSED 2
-#define TEST_ARITY_LOGIC 2
-#define TEST_ARITY_TEST 1
-#define TEST_REAL_BINARY 0
-#define TEST_REAL_UNARY 0
-#define TEST_REAL_UNARY_REAL 1
-#define TEST_REAL_COMPARE 0
-#define TEST_REAL_REVERSED 0
-#define TEST_REAL_LOGIC 0
-#define TEST_REAL_TEST 0
-#define TEST_COMPARES_BINARY 0
-#define TEST_COMPARES_UNARY 0
-#define TEST_COMPARES_UNARY_REAL 0
-#define TEST_COMPARES_COMPARE 1
-#define TEST_COMPARES_REVERSED 1
-#define TEST_COMPARES_LOGIC 1
-#define TEST_COMPARES_TEST 1
+/* The arity, real_result and compares of each kind of row. */
+#define TEST_KIND_BINARY 2, 0, 0
+#define TEST_KIND_UNARY 1, 0, 0
+#define TEST_KIND_UNARY_REAL 1, 1, 0
+#define TEST_KIND_COMPARE 2, 0, 1
+#define TEST_KIND_REVERSED 2, 0, 1
+#define TEST_KIND_LOGIC 2, 0, 1
+#define TEST_KIND_TEST 1, 0, 1
 #define TEST_BIT(op, s) | (1u << TEST_##s)
 #define TEST_OF_BOOL(op, logical) | 1ull << MYLIB_OP_##op
 static const uint64_t test_ops_of_bool = 0 MYLIB_BOOL_OPS(TEST_OF_BOOL);
 #undef TEST_OF_BOOL
-#define TEST_OP(arity, op, set) \
-    {MYLIB_OP_##op,         #op, \
-     TEST_ARITY_##arity,    TEST_REAL_##arity, \
-     TEST_COMPARES_##arity, 0u MYLIB_SET_##set(TEST_BIT, op)},
+#define TEST_OP(kind, op, set) \
+    {MYLIB_OP_##op, #op, TEST_KIND_##kind, 0u MYLIB_SET_##set(TEST_BIT, op)},
 static const test_op test_ops[] = {MYLIB_OPS(TEST_OP)};
 #undef TEST_OP
 #undef TEST_BIT

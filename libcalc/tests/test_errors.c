@@ -215,44 +215,22 @@ static void test_map(void)
         static int64_t negative[1] = {-1}, huge[3] = {INT64_MAX / 2, 8, 1}, more[65];
         for (int d = 0; d < 65; d++)
             more[d] = 1;
+        mylib_array wrong[11], arrays[3] = {good, in[0], in[1]};
+        for (int field = 0; field < 11; field++)
+            wrong[field] = arrays[which];
+        wrong[0].data = NULL;
+        wrong[1].shape = NULL;
+        wrong[2].shape = negative;
+        wrong[3].ndim = -1;
+        wrong[4].ndim = MYLIB_MAX_NDIM + 1, wrong[4].shape = more;
+        wrong[5].type = (mylib_type)MYLIB_TYPE_COUNT;
+        wrong[6].type = (mylib_type)-1;
+        wrong[7].type = MYLIB_F32; /* the others are f64 */
+        wrong[8].device = no_such_kind;
+        wrong[9].device = first_gpu; /* the others are on the CPU */
+        wrong[10].ndim = 3, wrong[10].shape = huge;
         for (int field = 0; field < 11; field++) {
-            mylib_array arrays[3] = {good, in[0], in[1]};
-            mylib_array *array = &arrays[which];
-            switch (field) {
-            case 0:
-                array->data = NULL;
-                break;
-            case 1:
-                array->shape = NULL;
-                break;
-            case 2:
-                array->shape = negative;
-                break;
-            case 3:
-                array->ndim = -1;
-                break;
-            case 4:
-                array->ndim = MYLIB_MAX_NDIM + 1, array->shape = more;
-                break;
-            case 5:
-                array->type = (mylib_type)MYLIB_TYPE_COUNT;
-                break;
-            case 6:
-                array->type = (mylib_type)-1;
-                break;
-            case 7:
-                array->type = MYLIB_F32;
-                break; /* does not agree with the others */
-            case 8:
-                array->device = no_such_kind;
-                break;
-            case 9:
-                array->device = first_gpu;
-                break; /* the others are on the CPU */
-            default:
-                array->ndim = 3, array->shape = huge;
-                break;
-            }
+            arrays[which] = wrong[field];
             test_set_case("mylib_map, %s, field %d",
                           which == 0   ? "out"
                           : which == 1 ? "in[0]"

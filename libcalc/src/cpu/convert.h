@@ -83,10 +83,7 @@ static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
 #undef NOT_CONVERTED_TO
 #undef CONVERTED_TO
 
-/*
- * Converts f64 to f32 so that f16 is then rounded once: an inexact result gets an odd last bit, far
- * below the last bit of f16.
- */
+/* Converts f64 to f32, with an odd last bit if inexact, so that f16 is then rounded once. */
 static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
 {
     const uint64_t beyond = ((uint64_t)1 << 29) - 1;
@@ -99,10 +96,7 @@ static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
     }
 }
 
-/*
- * Converts n contiguous elements: both types complex, both real, or `to` bool.  If a type is f16, n
- * is at most HALF_BLOCK.
- */
+/* Converts n contiguous elements: both complex, both real, or to bool; with f16 a HALF_BLOCK. */
 static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out, const char *a)
 {
     _Alignas(64) float x[HALF_BLOCK];

@@ -26,10 +26,7 @@
 /* Bytes of one operand that are computed at once, then checked for warnings while in cache. */
 #define BLOCK_NBYTES 4096
 
-/*
- * out[i] = op(a[i], b[i]) for whole groups of contiguous elements; `out` is not an input.  Returns
- * 0 if no result raises a flag.
- */
+/* out[i] = op(a[i], b[i]) for whole groups; returns 0 if none raises a flag; `out` is no input. */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
 /* Returns the floating-point flags of n contiguous elements; `b` is `a` for unary functions. */

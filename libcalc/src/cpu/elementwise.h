@@ -16,10 +16,7 @@ BEGIN_WITHOUT_CHOICES
 
 /* ---- Arithmetic ---------------------------------------------------------------------------- */
 
-/*
- * Tells which operations are so slow that one scalar loop over any strides suffices: they have no
- * vector instructions, or they branch.
- */
+/* Tells which operations are so slow that one scalar loop over any strides suffices. */
 static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
 {
     return op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder ||
@@ -192,10 +189,7 @@ MYLIB_TYPES(DT)
                            b, sb)) \
     }
 
-/*
- * A group of complex numbers is split into real and imaginary parts first: then their comparison is
- * plain vector code too, for any strides.
- */
+/* A group of complex numbers is split into parts, so that comparisons are vector code too. */
 static inline void split_two_c64(float *re, float *im, const char *p, const char *q)
 {
     re[0] = load_f32(p);

@@ -142,10 +142,7 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/*
- * Spins for a moment until *value becomes 0, or not 0.  Returns at once if there are more threads
- * than processors.
- */
+/* Spins for a moment until *value becomes 0, or not 0; not with more threads than processors. */
 static void spin(atomic_int *value, int for_zero)
 {
     if (atomic_load(&thread_limit) > atomic_load(&processor_count))

@@ -33,19 +33,15 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 /* Returns the number of GPUs of MYLIB_ALL_GPUS; 0 before mylib_cuda_check_device(). */
 int mylib_cuda_all(void);
 
-/*
- * Records an event after the work that is on 'stream' now; 'device' is current.  Release it after
- * cudaStreamWaitEvent() on each stream that has to wait for it.
- */
+/* Records an event after the present work of 'stream' of the current device, to be released. */
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
 void mylib_cuda_release_event(int device, cudaEvent_t event);
 /* Destroys the event that is kept for the next mylib_cuda_record(). */
 void mylib_cuda_free_event(int device);
 
 /*
- * Makes 'device' current until the end of the block, as every entry point does, and then restores
- * the previous device.  Returns from the function if the device does not exist or CUDA was used
- * before a fork.
+ * Makes 'device' current until the end of the block, as every entry point does.  Returns from the
+ * function if it does not exist or CUDA was used before a fork.
  */
 #define ENTER_DEVICE(device) \
     __attribute__((cleanup(mylib_cuda_leave))) int previous_device = -1; \
@@ -64,10 +60,7 @@ int mylib_cuda_is_lost(void);
 
 /* Returns the GPU on which mylib_alloc() gave exactly this address, or -1. */
 int mylib_cuda_owner(const void *ptr);
-/*
- * Tells whether mylib_alloc() gave, on this GPU, exactly the address of each operand from `first`
- * on, except the host scalars.  Takes the lock once: small calls would notice the time.
- */
+/* Tells whether it gave, on this GPU, those of all operands from `first` on but host scalars. */
 int mylib_cuda_owns(int device, const mylib_layout *layout, int first);
 
 /* Returns the unused memory of all devices' pools to the driver. */
@@ -101,10 +94,7 @@ int64_t mylib_cuda_piece(size_t room, size_t nbytes);
 /* Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context. */
 mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
                                      mylib_type type, int ndim, const int64_t *strides);
-/*
- * Checks the memory of a layout's operands; of the inputs alone if out_type is -1.  names[k]
- * belongs to operand k, types[k] to input k.
- */
+/* Checks the operands' memory, or with out_type -1 the inputs'; types[k] is that of input k. */
 mylib_status mylib_cuda_check_operands(int device, const char *const *names, int out_type,
                                        const uint8_t *types, const mylib_layout *layout);
 
@@ -114,10 +104,7 @@ mylib_status mylib_cuda_check_operands(int device, const char *const *names, int
  */
 mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, void *stream);
 
-/*
- * Does what mylib_cuda_map() does, for memory that has been checked, on the current device, with
- * about `room` bytes of temporary memory.
- */
+/* Does mylib_cuda_map() in checked memory of the current device, with about `room` bytes more. */
 mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *program,
                                 mylib_layout *layout, size_t room);
 /* Returns the most temporary memory that mylib_cuda_enqueue() takes for `count` elements. */
@@ -145,10 +132,7 @@ mylib_type mylib_cuda_part_type(mylib_type carrier);
 
 /* ---- Kernels (*.cu) ------------------------------------------------------------------------ */
 
-/*
- * Writes operand k, one element of host memory, as a constant of a launch's arguments: converted as
- * the statement needs it, and padded with zero bytes.
- */
+/* Writes operand k, in host memory, as a constant: converted, and padded with zeros. */
 static inline void mylib_read_constant(const mylib_statement *s, int k, const void *value,
                                        unsigned char constant[16])
 {
@@ -193,20 +177,14 @@ typedef struct mylib_contiguous_args {
     MYLIB_ALIGNAS(16) unsigned char constant[2][16];
 } mylib_contiguous_args;
 
-/*
- * Fills the arguments for a statement as mylib_cuda_launch() takes it; returns false if the kernel
- * cannot run it or the layout.
- */
+/* Fills the arguments for a statement of mylib_cuda_launch(), if the kernel can run it. */
 int mylib_contiguous_init(mylib_contiguous_args *args, const mylib_statement *s,
                           const mylib_layout *layout);
 cudaError_t mylib_launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream);
 /* Tells whether the kernel of `type` reads inputs of input_type: the same, or one not too wide. */
 int mylib_contiguous_reads(mylib_type type, mylib_type input_type);
 
-/*
- * A function of contiguous elements of its type, single elements, or constants.  With is_aligned
- * all contiguous operands are aligned to 16 bytes.
- */
+/* A function of contiguous elements (is_aligned: to 16 bytes), single ones or constants. */
 typedef struct mylib_function_args {
     int64_t n;
     char *out;

@@ -377,10 +377,7 @@ static mylib_status copy_in_place(void *to, const void *from, const char *host, 
     return MYLIB_OK;
 }
 
-/*
- * Sends a piece of host operand k to the GPU, or fetches one of operand 0.  finish_piece() unpacks
- * a fetched piece unless it was copied in place.
- */
+/* Sends a piece of host operand k, or fetches one of operand 0, which finish_piece() unpacks. */
 static mylib_status transfer(const job *j, slot *s, int k, int64_t begin, int64_t n)
 {
     const int fetches = k == 0;
@@ -731,10 +728,7 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
 
 /* ---- Copies between host and GPU ----------------------------------------------------------- */
 
-/*
- * Copies in one piece on the caller's stream, through a small pinned buffer; a kernel reads or
- * writes the buffer itself.  That costs one launch and one wait.
- */
+/* Copies in one piece by a kernel, through a small pinned buffer: one launch and one wait. */
 static mylib_status copy_small(job *j, void *stream)
 {
     const mylib_layout *l = j->layout;

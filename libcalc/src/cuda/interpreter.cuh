@@ -35,10 +35,7 @@ constexpr int MAX_BLOCKS = 4;
 constexpr int MAX_BLOCKS = 6;
 #endif
 
-/*
- * Hides a value from the optimizer, so that cold paths recompute what depends on it instead of
- * holding registers.
- */
+/* Hides a value: cold paths recompute what depends on it, and hold no registers. */
 __device__ __forceinline__ int32_t anew(uint32_t number)
 {
     asm volatile("" : "+r"(number));

@@ -22,10 +22,7 @@
 namespace
 {
 
-/*
- * Waits until all work before the kernel has ended and its results can be read.  Only then may the
- * kernel use memory.
- */
+/* Waits until the work before the kernel has ended; only then may the kernel use memory. */
 __device__ __forceinline__ void wait_for_previous()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -34,10 +31,7 @@ __device__ __forceinline__ void wait_for_previous()
 }
 
 #if HAS_EARLY_LAUNCH
-/*
- * Asks whether a kernel waits on the current device: code for older GPUs, which newer GPUs may run
- * too, does not.
- */
+/* Asks whether a kernel waits on the current device: code for older GPUs does not. */
 inline bool waits(const void *kernel)
 {
     cudaFuncAttributes attributes;

@@ -121,10 +121,7 @@ int mylib_cuda_owns(int device, const mylib_layout *layout, int first)
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/*
- * Each GPU has a pool of our own, so that its settings affect nobody else.  It keeps freed memory
- * until it is trimmed.
- */
+/* Each GPU has a pool of our own, which keeps freed memory until it is trimmed. */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic(cudaMemPool_t) pools[MYLIB_CUDA_MAX_DEVICES];
 
@@ -455,10 +452,7 @@ mylib_status mylib_cuda_trim_pools(void)
 
 /* ---- Copies of bytes ----------------------------------------------------------------------- */
 
-/*
- * Lets 'peer' access the pool of 'owner' if the two GPUs are connected; otherwise copies between
- * them go through host memory.
- */
+/* Lets 'peer' access the pool of 'owner', if connected; else copies go through host memory. */
 static void share_pool(int owner, int peer)
 {
     static atomic_uchar is_done[MYLIB_CUDA_MAX_DEVICES][MYLIB_CUDA_MAX_DEVICES];

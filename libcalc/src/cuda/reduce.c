@@ -123,10 +123,7 @@ static int is_widened(const mylib_reduce_args *args, int k)
            (type == MYLIB_F32 || type == MYLIB_I64 || type == MYLIB_U64);
 }
 
-/*
- * Returns how many terms can be combined as integers, in any order: all, none, or 2^k if their sum
- * is exact in the float that carries it.
- */
+/* Returns how many terms add as integers: all, none, or 2^k whose sum the float holds. */
 static int64_t count_exact(const mylib_reduce_args *args)
 {
     const int digits = args->carrier == MYLIB_F32 ? 24 : 53;

@@ -78,10 +78,7 @@ reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, in
     return reduce_stored_columns<F, C, W, C>(f, p, step, count);
 }
 
-/*
- * Reduces lanes of a single term, the m-th to the (m + SOME - 1)-th visited; all are loaded before
- * they are combined.
- */
+/* Reduces lanes of a single term, the m-th to (m + SOME - 1)-th; loads all of them first. */
 template <typename F, typename C, int SOME>
 __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
                                                const char *const *first, int64_t from, int64_t to,

@@ -59,10 +59,7 @@ template <typename S> __device__ __forceinline__ uint32_t truths(uint32_t word)
     return word;
 }
 
-/*
- * Combines the elements of some words with one accumulator each, or with a single one: the sum of
- * all narrow elements.
- */
+/* Combines the elements of some words: each with an accumulator, or all with one, a sum. */
 template <int R, typename S, typename P, int E, int WORDS>
 __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], uint64_t flip,
                                               P (&acc)[E])

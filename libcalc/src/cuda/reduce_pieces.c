@@ -56,10 +56,7 @@ typedef struct job {
     char *results;                         /* of a piece, for a host array */
 } job;
 
-/*
- * Sets operand k to memory for the elements of a box, in the order of the operand's own strides,
- * with repeated elements stored once.
- */
+/* Sets operand k to memory for a box, in the order of its strides, repeated elements once. */
 static void set_as_stored(mylib_layout *l, char *data, size_t size, const mylib_layout *box, int k)
 {
     int order[MYLIB_MAX_NDIM], kept = 0;
@@ -434,10 +431,7 @@ out:
 /* Rows of at least this size are worth a copy each. */
 #define LONG_ROW_NBYTES 1024
 
-/*
- * Tells whether the program is a copy of an input whose elements, or long rows of them, are in the
- * order of the values.
- */
+/* Tells whether the program copies an input that is in the order of the values, in long rows. */
 static int is_straight(const mylib_program *p, const mylib_layout *layout, int kept_ndim,
                        int is_by_terms)
 {

@@ -25,10 +25,7 @@ typedef mylib_reduce_args reduce_args;
 
 /* ---- Values -------------------------------------------------------------------------------- */
 
-/*
- * Combines two values by a call.  This saves code in kernels that are not memory-bound: one copy
- * serves all reductions.
- */
+/* Combines two values by a call, to save code where memory is not the limit. */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
 {
     return combine_any(reduction)(a, b);
@@ -188,10 +185,7 @@ __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
     return p;
 }
 
-/*
- * Stores `value` at p as the output's type: C, a type that C carries, or the float in which a sum
- * of integers is exact.
- */
+/* Stores `value` as the output's type: C, one that C carries, or a float that holds the sum. */
 template <typename C>
 __device__ __forceinline__ void store_at(const reduce_args &args, char *p, C value)
 {
