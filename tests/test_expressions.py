@@ -938,3 +938,22 @@ def test_further_functions_in_fused_functions() -> None:
     text = "clip(round(x), -2, 3) + deg2rad(x) + rad2deg(x)"
     assert fused.expression == Expression(text)
     assert evaluate("clip(k, 0, 2) + clip(k, 0.5, 2)", {"k": 5}) == 4
+
+
+@cases.each_place()
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "i4", "u8"])
+def test_chains(place: str, dtype: str) -> None:
+    """A GPU runs sums, differences and products with the same operands in loops of their own."""
+    rng = np.random.default_rng(7)
+    inputs = {name: rng.uniform(1, 9, 3001).astype(dtype) for name in "abc"}
+    for steps in (3, 6, 40, 127):
+        for _ in range(3):
+            repeated = [
+                f"{rng.choice(['+', '-', '*'])} {rng.choice(['b', 'c', '2', '3'])}"
+                for _ in range(rng.integers(1, 4))
+            ]
+            text = "a"
+            for k in range(steps):
+                text = f"({text} {repeated[k % len(repeated)] if rng.random() < 0.9 else '* c'})"
+            with np.errstate(all="ignore"):
+                oracle.assert_same(trees.call(text, place, inputs), eval(text, {}, inputs))

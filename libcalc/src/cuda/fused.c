@@ -381,6 +381,9 @@ static void set_long(mylib_fused_args *args)
         *next++ = *s;
     }
     args->statements = (int32_t)(next - args->statement);
+    args->is_chain = args->computed_type != MYLIB_C64 && args->computed_type != MYLIB_C128;
+    for (s = args->statement; s < next; s++)
+        args->is_chain = args->is_chain && s->target == MYLIB_FUSED_IS_QUICK;
     memset(next, 0xfe, sizeof *next); /* MYLIB_FUSED_END */
 }
 
@@ -430,6 +433,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
         args->is_flat = args->is_flat && is_vector(args, l, k, (int64_t)mylib_type_size(type));
     }
     args->is_long = args->is_flat && !args->has_functions && is_long(args);
+    args->is_chain = 0;
     if (args->is_long)
         set_long(args);
     set_threads(args);
@@ -637,7 +641,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
         rows *= l->shape[d];
     args->is_reduced = 1;
     args->streamed = 0;
-    args->is_flat = args->is_long = 0;
+    args->is_flat = args->is_long = args->is_chain = 0;
     args->reduction = (int32_t)reduction;
     if (l->ndim != kept_ndim + 1 || l->ndim > MYLIB_FUSED_MAX_NDIM || rows > INT32_MAX ||
         !set_program(args, program, l))

@@ -22,11 +22,11 @@ typedef mylib_fused_args fused_args;
  * few registers, and for f32 with inlined conversions of small types (NARROW); for vectors also for
  * long programs (LONG).
  */
-enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, NARROW, FLAT, FLAT_FUNCTIONS, FLAT_LONG };
-enum { STREAMED = FLAT_LONG + 1 }; /* for reductions: the input is in shared memory */
+enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, NARROW };
+enum { FLAT = NARROW + 1, FLAT_FUNCTIONS, FLAT_LONG, FLAT_CHAIN };
+enum { STREAMED = FLAT_CHAIN + 1 }; /* for reductions: the input is in shared memory */
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
-template <int WAY>
-constexpr bool IS_FLAT = WAY == FLAT || WAY == FLAT_FUNCTIONS || WAY == FLAT_LONG;
+template <int WAY> constexpr bool IS_FLAT = WAY >= FLAT &&WAY < STREAMED;
 template <int WAY>
 constexpr bool HAS_FUNCTIONS =
     WAY == FUNCTIONS || WAY == CALLS_AND_FUNCTIONS || WAY == FLAT_FUNCTIONS;
@@ -35,6 +35,7 @@ constexpr bool HAS_FUNCTIONS =
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
 template <int WAY>
 constexpr int GROUPS = WAY == FLAT_LONG     ? MYLIB_FUSED_LONG_GROUPS
+                       : WAY == FLAT_CHAIN  ? MYLIB_FUSED_CHAIN_GROUPS
                        : IS_FLAT<WAY>       ? MYLIB_FUSED_FLAT_GROUPS
                        : HAS_FUNCTIONS<WAY> ? MYLIB_FUSED_FUNCTION_GROUPS
                                             : MYLIB_FUSED_SPACED_GROUPS;
@@ -110,10 +111,14 @@ template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args
 }
 
 /* The inputs that a thread of a long program keeps. */
-template <typename T, int WAY> struct kept_inputs {
+template <typename T, int WAY> struct some_kept {
+    alignas(16) T x[MYLIB_FUSED_MAX_KEPT][N<T, WAY>];
 };
-template <typename T> struct kept_inputs<T, FLAT_LONG> {
-    alignas(16) T x[MYLIB_FUSED_MAX_KEPT][N<T, FLAT_LONG>];
+struct none_kept {
+};
+template <typename T, int WAY>
+struct kept_inputs
+    : std::conditional_t<WAY == FLAT_LONG || WAY == FLAT_CHAIN, some_kept<T, WAY>, none_kept> {
 };
 
 /* ---- Programs of one type ------------------------------------------------------------------ */
@@ -460,6 +465,94 @@ __device__ __forceinline__ uint32_t run_quick_ones(const fused_args &args, int &
     return first;
 }
 
+/*
+ * Computes x = OP(x, y) for a source of a quick statement: the number of a constant is at bit
+ * CONSTANT.
+ */
+template <int OP, int SOURCE, int CONSTANT, typename T>
+__device__ __forceinline__ void run_chain_op(const fused_args &args, uint32_t statement,
+                                             const kept_inputs<T, FLAT_CHAIN> &kept,
+                                             T (&x)[N<T, FLAT_CHAIN>])
+{
+    if constexpr (SOURCE == MYLIB_FUSED_QUICK_CONSTANT) {
+        typedef typename bits_of<sizeof(T) < 4 ? 4 : sizeof(T)>::type word;
+        alignas(16) T y[N<T, FLAT_CHAIN>];
+        const int constant = (anew(statement) >> CONSTANT & 255) - MYLIB_FUSED_CONSTANT;
+        const word value = *(const word *)args.constant[constant];
+#pragma unroll
+        for (int i = 0; i < (int)(sizeof y / sizeof value); i++)
+            ((word *)y)[i] = value;
+        apply_all<OP, true>(x, y);
+    } else {
+        apply_all<OP, true>(x, kept.x[SOURCE]);
+    }
+}
+
+enum { ALONE = -1 }; /* no second operation */
+
+/*
+ * Runs a quick statement, of one product or sum, or a product and a sum from SECOND, and those
+ * alike that follow: a loop without decoding.  Loads each statement before its predecessor runs;
+ * returns the first one that differs.
+ */
+template <int OP, int SOURCE, int SECOND, typename T>
+__device__ __forceinline__ uint32_t run_alike(const fused_args &args, uint32_t statement,
+                                              int &at_byte, const kept_inputs<T, FLAT_CHAIN> &kept,
+                                              T (&x)[N<T, FLAT_CHAIN>])
+{
+#pragma unroll 1
+    for (;;) {
+        at_byte += sizeof statement;
+        const uint32_t next = anew(*(const uint32_t *)((const char *)&args + at_byte));
+        run_chain_op<OP, SOURCE, 16>(args, statement, kept, x);
+        if constexpr (SECOND != ALONE)
+            run_chain_op<MYLIB_OP_add, SECOND, 8>(args, statement, kept, x);
+        if (((next ^ statement) & 0xff0000ff) != 0) /* the opcode, or IS_QUICK */
+            return next;
+        statement = next;
+    }
+}
+
+/* Chooses the loop by a few branches on bits, which wait less than a jump table. */
+template <int OP, int SECOND, typename T>
+__device__ __forceinline__ uint32_t run_from(const fused_args &args, uint32_t statement,
+                                             int &at_byte, const kept_inputs<T, FLAT_CHAIN> &kept,
+                                             T (&x)[N<T, FLAT_CHAIN>])
+{
+    if (statement & MYLIB_FUSED_QUICK_CONSTANT)
+        return run_alike<OP, MYLIB_FUSED_QUICK_CONSTANT, SECOND>(args, statement, at_byte, kept, x);
+    if (statement & 1)
+        return run_alike<OP, 1, SECOND>(args, statement, at_byte, kept, x);
+    return run_alike<OP, 0, SECOND>(args, statement, at_byte, kept, x);
+}
+
+/* Runs a chain. */
+template <typename T>
+__device__ __forceinline__ void
+run_chain(const fused_args &args, const kept_inputs<T, FLAT_CHAIN> &kept, T (&x)[N<T, FLAT_CHAIN>])
+{
+    constexpr int CONSTANT = MYLIB_FUSED_QUICK_CONSTANT, SECOND = MYLIB_FUSED_QUICK_SECOND;
+    constexpr int MULTIPLY = MYLIB_OP_multiply;
+    int at_byte = offsetof(fused_args, statement);
+    uint32_t next = anew(*(const uint32_t *)((const char *)&args + at_byte));
+#pragma unroll 1
+    while (next >> 24 == MYLIB_FUSED_IS_QUICK) {
+        if (next & MYLIB_FUSED_QUICK_PAIR) {
+            if (next & CONSTANT << SECOND)
+                next = run_from<MULTIPLY, CONSTANT>(args, next, at_byte, kept, x);
+            else if (next & 1 << SECOND)
+                next = run_from<MULTIPLY, 1>(args, next, at_byte, kept, x);
+            else
+                next = run_from<MULTIPLY, 0>(args, next, at_byte, kept, x);
+        } else if (next & MYLIB_FUSED_QUICK(MYLIB_OP_multiply, 0))
+            next = run_from<MULTIPLY, ALONE>(args, next, at_byte, kept, x);
+        else if (next & MYLIB_FUSED_QUICK(MYLIB_OP_subtract, 0))
+            next = run_from<MYLIB_OP_subtract, ALONE>(args, next, at_byte, kept, x);
+        else
+            next = run_from<MYLIB_OP_add, ALONE>(args, next, at_byte, kept, x);
+    }
+}
+
 /* Stores the results as elements of type R. */
 template <typename T, typename R, int WAY>
 __device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
@@ -503,6 +596,7 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
 constexpr int BLOCKS = most_blocks(WAY == FLAT_LONG                                           ? 2
+                                   : WAY == FLAT_CHAIN                                        ? 4
                                    : WAY == CALLS                                             ? 3
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
@@ -597,7 +691,8 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
             return;
     }
     kept_inputs<T, WAY> kept;
-    if constexpr (WAY == FLAT_LONG) { /* all these loads are in flight at the same time */
+    if constexpr (WAY == FLAT_LONG ||
+                  WAY == FLAT_CHAIN) { /* all these loads are in flight at the same time */
         if (args.begun != MYLIB_FUSED_ABSENT)
             load_input<T>(args, args.begun, at, x);
 #pragma unroll
@@ -605,7 +700,11 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
             if (args.kept[k] != MYLIB_FUSED_ABSENT)
                 load_input<T>(args, args.kept[k], at, kept.x[k]);
     }
-    const bool is_easy = run_statements<EASY>(args, at, kept, own, x);
+    bool is_easy = true;
+    if constexpr (WAY == FLAT_CHAIN)
+        run_chain(args, kept, x);
+    else
+        is_easy = run_statements<EASY>(args, at, kept, own, x);
     if constexpr (HAS_FUNCTIONS<WAY>)
         if (!is_easy) {
             alignas(16) T results[N<T, WAY>]; /* x itself would be spilled */
@@ -1054,6 +1153,9 @@ template <typename T> const void *kernel_of(const fused_args &args)
                    : args.is_flat ? (const void *)fused_kernel<T, FLAT_FUNCTIONS>
                                   : (const void *)fused_kernel<T, FUNCTIONS>;
     }
+    if constexpr (!real_of<T>::is_complex)
+        if (args.is_chain)
+            return (const void *)fused_kernel<T, FLAT_CHAIN>;
     if constexpr (number_of<T>::value == MYLIB_F32)
         if (args.is_narrow)
             return (const void *)fused_kernel<T, NARROW>;

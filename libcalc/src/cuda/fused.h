@@ -55,6 +55,7 @@ extern "C" {
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
 #define MYLIB_FUSED_FLAT_GROUPS 2
 #define MYLIB_FUSED_LONG_GROUPS 6 /* flat, of programs of at least: */
+#define MYLIB_FUSED_CHAIN_GROUPS 4
 #define MYLIB_FUSED_LONG_STATEMENTS 6
 /* Or, if each may be quick and an input is read again: */
 #define MYLIB_FUSED_CHAIN_STATEMENTS 3
@@ -117,6 +118,7 @@ typedef struct mylib_fused_args {
     int32_t inputs;
     int32_t is_flat;       /* one dimension, and all operands are vectors */
     int32_t is_long;       /* flat, without functions, and long */
+    int32_t is_chain;      /* long, not complex, and all statements are quick */
     int32_t has_functions; /* of f32 or f64 */
     int32_t is_narrow;     /* of f32, with inputs of one or two bytes and without calls */
     int32_t is_reduced;
@@ -179,7 +181,8 @@ void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 /* Returns the groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
-    return args->is_long         ? MYLIB_FUSED_LONG_GROUPS
+    return args->is_chain        ? MYLIB_FUSED_CHAIN_GROUPS
+           : args->is_long       ? MYLIB_FUSED_LONG_GROUPS
            : args->is_flat       ? MYLIB_FUSED_FLAT_GROUPS
            : args->has_functions ? MYLIB_FUSED_FUNCTION_GROUPS
                                  : MYLIB_FUSED_SPACED_GROUPS;

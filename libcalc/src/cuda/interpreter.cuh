@@ -286,16 +286,18 @@ PACKED(subtract, i8, DIFFERENCE_OF_BYTES(a, b))
 PACKED(subtract, u8, DIFFERENCE_OF_BYTES(a, b))
 
 /* These round once, as does rounding the exact result, or that of f32, to f16. */
-#define WITH_HALVES(op) \
-    [=] { \
-        const __half2_raw p = {(uint16_t)a, (uint16_t)(a >> 16)}; \
-        const __half2_raw q = {(uint16_t)b, (uint16_t)(b >> 16)}; \
-        const __half2_raw r = op(p, q); \
-        return (uint32_t)r.x | (uint32_t)r.y << 16; \
-    }()
-PACKED(add, f16, WITH_HALVES(__hadd2_rn))
-PACKED(subtract, f16, WITH_HALVES(__hsub2_rn))
-PACKED(multiply, f16, WITH_HALVES(__hmul2_rn))
+template <typename F> __device__ __forceinline__ uint32_t with_halves(F f, uint32_t a, uint32_t b)
+{
+    __half2 x, y;
+    memcpy(&x, &a, sizeof x);
+    memcpy(&y, &b, sizeof y);
+    x = f(x, y);
+    memcpy(&a, &x, sizeof a);
+    return a;
+}
+PACKED(add, f16, with_halves([](__half2 x, __half2 y) { return __hadd2_rn(x, y); }, a, b))
+PACKED(subtract, f16, with_halves([](__half2 x, __half2 y) { return __hsub2_rn(x, y); }, a, b))
+PACKED(multiply, f16, with_halves([](__half2 x, __half2 y) { return __hmul2_rn(x, y); }, a, b))
 
 /* Computes x[i] = OP(x[i], y[i]); both are aligned to 4 bytes. */
 template <int OP, bool CALLS, typename T, int N>

@@ -289,11 +289,10 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
         choose_scattered(p, vector, vectors);
     const mylib_walk *w = &p->walk;
     p->is_plain = !p->has_leads && w->row_ndim == 1;
-    p->is_pair = p->operands == 3 && size < MYLIB_STRIDED_SHIFTED_BELOW && p->is_vector;
+    p->is_early = p->operands <= 3 && size < MYLIB_STRIDED_SHIFTED_BELOW && p->is_vector;
     for (int k = 1; k < p->operands; k++) {
         set_extent(p, k, size);
-        p->is_pair =
-            p->is_pair && p->access[k - 1] <= MYLIB_ACCESS_SHIFTED && !p->is_reversed[k - 1];
+        p->is_early = p->is_early && p->access[k - 1] <= MYLIB_ACCESS_SHIFTED;
     }
     for (int k = 0; k < p->operands; k++) {
         const int64_t column = p->column_stride[k], row = p->row_stride[w->row_ndim - 1][k];

@@ -142,9 +142,11 @@ __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int 
             p[v] = p[v - 1] + args.group_step[k];
         return;
     }
+    position<T> here = at; /* nothing that depends on it is kept between operands */
+    here.leads = (uint32_t)anew(at.leads);
 #pragma unroll
     for (int v = 0; v < strided<T>::VECTORS; v++)
-        p[v] = address_of(args, k, at.column_of(args, v), at.row_of(args, v));
+        p[v] = address_of(args, k, here.column_of(args, v), here.row_of(args, v));
 }
 
 /* ---- Reading ------------------------------------------------------------------------------- */
@@ -202,6 +204,21 @@ __device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_
     return make_uint4(out[0], out[1], out[2], out[3]);
 }
 
+/* Reverses the elements of each group. */
+template <typename T> __device__ __forceinline__ void reverse_groups(T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+#pragma unroll
+    for (int i = 0; i < S::N; i++) {
+        int j = i / S::VECTOR * S::VECTOR + S::VECTOR - 1 - i % S::VECTOR;
+        if (i < j) {
+            T value = x[i];
+            x[i] = x[j];
+            x[j] = value;
+        }
+    }
+}
+
 /*
  * Groups of every SPREAD-th element, from the lowest one on: the aligned vectors that hold them.
  * Vectors that reach beyond the input are not read: such a group is read element by element.
@@ -209,18 +226,16 @@ __device__ __forceinline__ uint4 picked(const uint4 (&from)[SPREAD + 1], uint32_
 template <int SPREAD, typename T> struct pieces {
     typedef strided<T> S;
     static constexpr int STEP = SPREAD * sizeof(T); /* bytes */
-    char *p[S::VECTORS];
     uint4 from[S::VECTORS][SPREAD + 1];
     uint32_t valid[S::VECTORS]; /* the elements that are read one by one */
 
     /* Issues all loads before the first use. */
     __device__ __forceinline__ void load(const mylib_strided_args &args, int k,
-                                         const position<T> &at)
+                                         const position<T> &at, char *const (&p)[S::VECTORS])
     {
-        find_groups(args, k, at, p);
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++) {
-            valid[v] = at.valid_of(v);
+            valid[v] = (uint32_t)anew(at.valid) >> (v * S::VECTOR) & S::FULL;
             if (args.is_reversed[k - 1])
                 valid[v] = __brev(valid[v]) >> (32 - S::VECTOR);
             const int shift = (int)((uintptr_t)p[v] % 16);
@@ -238,7 +253,8 @@ template <int SPREAD, typename T> struct pieces {
             valid[v] = is_inside ? 0 : valid[v];
         }
     }
-    __device__ __forceinline__ void join(T (&x)[S::N])
+    __device__ __forceinline__ void join(const mylib_strided_args &args, int k,
+                                         char *const (&p)[S::VECTORS], T (&x)[S::N])
     {
 #pragma unroll
         for (int v = 0; v < S::VECTORS; v++)
@@ -251,23 +267,10 @@ template <int SPREAD, typename T> struct pieces {
                 for (int e = 0; e < S::VECTOR; e++)
                     if (valid[v] >> e & 1)
                         x[v * S::VECTOR + e] = load_element<T>(p[v] + e * STEP);
+        if (args.is_reversed[k - 1])
+            reverse_groups<T>(x);
     }
 };
-
-/* Reverses the elements of each group. */
-template <typename T> __device__ __forceinline__ void reverse_groups(T (&x)[strided<T>::N])
-{
-    typedef strided<T> S;
-#pragma unroll
-    for (int i = 0; i < S::N; i++) {
-        int j = i / S::VECTOR * S::VECTOR + S::VECTOR - 1 - i % S::VECTOR;
-        if (i < j) {
-            T value = x[i];
-            x[i] = x[j];
-            x[j] = value;
-        }
-    }
-}
 
 /* Reads contiguous groups of large elements: whole ones as vectors. */
 template <typename T>
@@ -301,44 +304,51 @@ read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
 
 /* Reads groups of small elements, of which the next one is SPREAD places on or back. */
 template <int SPREAD, typename T>
-__device__ __forceinline__ void read_pieces(const mylib_strided_args &args, int k,
-                                            const position<T> &at, T (&x)[strided<T>::N])
+__device__ __forceinline__ void
+read_pieces(const mylib_strided_args &args, int k, const position<T> &at,
+            char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
 {
     pieces<SPREAD, T> of;
-    of.load(args, k, at);
-    of.join(x);
+    of.load(args, k, at, p);
+    of.join(args, k, p, x);
 }
 template <typename T>
-__device__ __forceinline__ void read_spread(const mylib_strided_args &args, int k,
-                                            const position<T> &at, T (&x)[strided<T>::N])
+__device__ __forceinline__ void
+read_spread(const mylib_strided_args &args, int k, const position<T> &at,
+            char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
 {
     switch (abs((int)args.column_stride[k]) / (int)sizeof(T)) {
     case 1:
-        read_pieces<1>(args, k, at, x);
+        read_pieces<1>(args, k, at, p, x);
         break;
     case 2:
-        read_pieces<2>(args, k, at, x);
+        read_pieces<2>(args, k, at, p, x);
         break;
     case 3:
-        read_pieces<3>(args, k, at, x);
+        read_pieces<3>(args, k, at, p, x);
         break;
     default:
-        read_pieces<4>(args, k, at, x);
+        read_pieces<4>(args, k, at, p, x);
     }
-    if (args.is_reversed[k - 1])
-        reverse_groups<T>(x);
 }
 
-/* Reads both inputs of an operation, with the loads of both in flight. */
+/* Reads all inputs of an operation, with the loads of both in flight. */
 template <typename T>
-__device__ __forceinline__ void read_pair(const mylib_strided_args &args, const position<T> &at,
-                                          T (&x)[strided<T>::N], T (&y)[strided<T>::N])
+__device__ __forceinline__ void read_early(const mylib_strided_args &args, const position<T> &at,
+                                           T (&x)[strided<T>::N], T (&y)[strided<T>::N])
 {
+    char *p[strided<T>::VECTORS], *q[strided<T>::VECTORS];
     pieces<1, T> first, second;
-    first.load(args, 1, at);
-    second.load(args, 2, at);
-    first.join(x);
-    second.join(y);
+    find_groups(args, 1, at, p);
+    first.load(args, 1, at, p);
+    if (args.operands == 2) {
+        first.join(args, 1, p, x);
+        return;
+    }
+    find_groups(args, 2, at, q);
+    second.load(args, 2, at, q);
+    first.join(args, 1, p, x);
+    second.join(args, 2, q, y);
 }
 
 /* Reads groups of equally spaced elements. */
@@ -505,7 +515,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
     case MYLIB_ACCESS_SHIFTED:
     case MYLIB_ACCESS_SPREAD:
         if constexpr (S::HAS_LEADS)
-            read_spread(args, k, at, x);
+            read_spread(args, k, at, p, x);
         else
             read_vectors(args, k, at, p, x);
         break;
@@ -640,13 +650,13 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
     wait_for_previous();
     int j = 0;
     if constexpr (S::HAS_LEADS)
-        if (args.is_pair) {
-            read_pair(args, at, acc, x);
+        if (args.is_early) {
+            read_early(args, at, acc, x);
             j = 1;
         }
     for (; j < args.steps; j++) {
         bool is_mask = j < args.first;
-        if (j < args.statement.operands && !(S::HAS_LEADS && args.is_pair))
+        if (j < args.statement.operands && !(S::HAS_LEADS && args.is_early))
             read_strided(args, 1 + j, is_mask, at, shared, x);
         if (is_mask) {
 #pragma unroll

@@ -91,7 +91,7 @@ typedef struct mylib_strided_args {
     uint8_t has_leads;                        /* see mylib_strided_lead() */
     uint8_t is_plain;   /* rows and groups lie at equal distances, and there are no leads */
     uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
-    uint8_t is_pair;    /* the two inputs are small elements, contiguous along rows */
+    uint8_t is_early;   /* one or two inputs of small elements, all contiguous along rows */
     /* The aligned vectors between these lie within input k - 1. */
     const char *vectors_begin[MYLIB_MOST_OPERANDS], *vectors_end[MYLIB_MOST_OPERANDS];
     /* Between images and planes: the channels, else 0; the operand that is planes; vectors. */
