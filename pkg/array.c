@@ -457,10 +457,7 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
     return result != NULL ? DONE : FAILED;
 }
 
-/*
- * Returns a new array filled with a number, for pkg.full() and its sisters;
- * pkg._creation.fill_slowly() is the slow path.
- */
+/* Makes pkg.full() and its sisters; pkg._creation.fill_slowly() is the slow path. */
 static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);

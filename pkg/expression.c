@@ -469,10 +469,7 @@ static int find_input(const expression_object *self, Py_ssize_t given, PyObject 
     return -1;
 }
 
-/*
- * Puts the arguments of a call in the order of the inputs.  Returns false unless they are exactly
- * the inputs, each once, and perhaps `out`.
- */
+/* Puts the arguments in the order of the inputs, if they are these and perhaps `out`. */
 static int order_arguments(const expression_object *self, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **ordered, PyObject **out_ret)
 {

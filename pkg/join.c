@@ -89,10 +89,7 @@ static void joined_strides(const join *j, const int64_t *shape, mylib_type type,
     find_strides(j->ndim, shape, axes, type_sizes[type], strides);
 }
 
-/*
- * Joins Arrays of one GPU along an axis that they have, or get, -ndim to ndim - 1.  Declines others
- * and, if `dtype` is None, Arrays of several types.
- */
+/* Joins Arrays of one GPU along an axis; declines others, and mixed types without `dtype`. */
 static outcome join_arrays(core_state *state, PyObject *arrays, long axis, int is_stack,
                            PyObject *dtype, PyObject **result_ret)
 {

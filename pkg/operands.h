@@ -111,10 +111,7 @@ static inline void release(call *c) { Py_CLEAR(c->stream); }
 /* Converts a Python number to a type if that is exact; else NumPy's rules are needed. */
 int find_exact(PyObject *x, mylib_type type, void *value);
 
-/*
- * Sets the value of input `k`, a Python number, in a type, as NumPy converts it.  Raises NumPy's
- * error for a number that the type cannot hold.
- */
+/* Sets the value of input `k`, a number, in a type as NumPy does, or raises NumPy's error. */
 int take_value(call *c, int k, mylib_type type);
 
 /* Returns whether take_value() failed because the integer type cannot hold the int. */

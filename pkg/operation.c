@@ -643,10 +643,7 @@ static PyObject *get_of_ufunc(PyObject *object, void *name)
     return PyObject_GetAttrString(((operation *)object)->ufunc, name);
 }
 
-/*
- * Gets a method of the ufunc (reduce, accumulate, ...), as passed to `describe`.  They compute on
- * the CPU, so they raise if the default device is a GPU.
- */
+/* Gets a method of the ufunc, for the CPU alone: raises if the default device is a GPU. */
 static PyObject *get_method_of_ufunc(PyObject *object, void *name)
 {
     operation *self = (operation *)object;

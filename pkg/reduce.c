@@ -16,10 +16,7 @@ static const struct {
 
 #define REDUCTIONS ((int)(sizeof reductions / sizeof *reductions))
 
-/*
- * Makes the programs that tell whether an element differs from 0, as NaN does, and the program that
- * tells whether both of two bools are true.
- */
+/* Makes programs: does an element differ from 0, as NaN does; are both of two bools true? */
 static int add_tests(core_state *state)
 {
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
@@ -308,10 +305,7 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
     return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }
 
-/*
- * Computes a reduction, or ANY, ALL, COUNT_NONZERO or MEAN, of an array of any kind;
- * pkg._reductions.reduce_slowly() is its slow path.
- */
+/* Computes any reduction of any array; pkg._reductions.reduce_slowly() is its slow path. */
 static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     core_state *state = PyModule_GetState(module);

@@ -12,10 +12,7 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
 /* Returns -1 with a TypeError for operations that NumPy does not define for bools; else 0. */
 int refuse_bool(mylib_op op);
 
-/*
- * Reports raised floating-point flags as np.errstate says: warns, raises, or calls a handler.
- * Warnings name the line outside the package.
- */
+/* Reports flags as np.errstate says; warnings name the line outside the package. */
 int report_flags(core_state *state, const char *name, int flags);
 
 /* Returns whether Python code of the package, not its user's, calls this module. */

@@ -131,10 +131,7 @@ VECTOR(f64, _mm512_mask_loadu_pd)
         for (ptrdiff_t i = 0; i < (half) && i + (half) < VECTORS; i++) \
             part[i] = part[i] OP part[i + (half)];
 
-/*
- * Prefetches the same span of the block after the next one.  A block's spans are not read in memory
- * order, so the processor's own prefetching does not help.
- */
+/* Prefetches the same span of the block after next: blocks are not read in memory order. */
 static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
 {
     for (ptrdiff_t i = 0; i < SPAN_NBYTES; i += MYLIB_LINE_NBYTES)
@@ -229,10 +226,7 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
 #define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
 #define TERM_WIDENED(s, i) ((t_u64)TERM_SAME(s, i)) /* negative terms modulo 2^64 */
 
-/*
- * Reduces n integers in the carrying type C.  Their order does not matter, so the lanes stay in
- * registers, and short rows need no pairwise folding.
- */
+/* Reduces n integers in C, in any order: lanes stay in registers, and nothing is folded. */
 #define EXACT_BLOCK(name, s, C, TERM, COMBINE) \
     static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
     { \
@@ -367,10 +361,7 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
         memcpy(result, lane, sizeof *lane); \
     }
 
-/*
- * Finds a NaN, else the least (or greatest, if BETTER is >) of n numbers, in any order.  Vectors
- * may overlap: reading a term twice does no harm.
- */
+/* Finds a NaN, else the least (or greatest: BETTER is >) of n numbers, in any order. */
 #define EXTREME(name, s, BETTER) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
     { \

@@ -402,10 +402,7 @@ MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
 /* Elements between the two loops of a function in two steps. */
 #define CHUNK 256
 
-/*
- * Each step is a long dependency chain, and a processor keeps more elements of a short loop in
- * flight.  A chunk with rare arguments is computed again.
- */
+/* A processor keeps more elements of a short loop in flight; rare arguments repeat a chunk. */
 #define TWO_STEPS(op, s) \
     NOINLINE FLATTENED static void op##_rare_loop_##s(ptrdiff_t n, char *out, const char *a, \
                                                       const char *b) \

@@ -60,10 +60,7 @@ static mylib_status make_terms(mylib_terms_program *x, const mylib_program *p, m
     return MYLIB_OK;
 }
 
-/*
- * Finds the inputs whose elements, or products, are the terms, so that the program need not run.
- * Only the way along the terms converts and multiplies them.
- */
+/* Finds the inputs whose elements, or products, are the terms, so that no program need run. */
 static void find_term_inputs(mylib_reducer *r, int is_along)
 {
     const mylib_program *p = &r->terms_of.program;

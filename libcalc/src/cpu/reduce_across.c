@@ -45,10 +45,7 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     return moving;
 }
 
-/*
- * Tells whether dimension d of the outputs suits most inputs better than the terms do.  An input
- * that repeats its elements along either is in the cache.
- */
+/* Tells whether dimension d suits most inputs better than the terms; repeated ones are cached. */
 static int suits_across(const mylib_reducer *r, int d)
 {
     const mylib_layout *l = r->layout;

@@ -121,10 +121,7 @@ static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
     return d < r->kept_ndim ? offset : offset + t * l->strides[1 + k][d];
 }
 
-/*
- * Runs the program of the terms for n elements from term t on, to `out`; first[k] is term 0 of
- * input k, and data[] belongs to the task.
- */
+/* Runs the terms' program for n elements from t on; first[k] is term 0, data[] the task's. */
 static inline void run_terms(const mylib_reducer *r, const char *const *first, char **data,
                              int64_t t, int64_t n, char *out)
 {

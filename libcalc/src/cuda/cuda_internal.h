@@ -208,10 +208,7 @@ typedef struct mylib_flags_args {
     MYLIB_ALIGNAS(16) unsigned char constant[2][16];
 } mylib_flags_args;
 
-/*
- * Sets MYLIB_FLAG_* in *flags, in memory that the GPU can write.  A GPU has no floating-point
- * flags: the kernel finds them from the operands and results.
- */
+/* Sets MYLIB_FLAG_* in *flags, which the GPU can write, from the operands and results. */
 cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStream_t stream);
 cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream);
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,

@@ -60,10 +60,7 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
 
 /* ---- Devices ------------------------------------------------------------------------------- */
 
-/*
- * A child of fork() cannot use the CUDA state of its parent; some calls would hang.  A child that
- * was forked before CUDA was first used may use it.
- */
+/* After fork() only a child of a process that had not used CUDA may use it; calls may hang. */
 static atomic_int is_used, is_poisoned;
 
 int mylib_cuda_is_in_use(void) { return atomic_load(&is_used) && !atomic_load(&is_poisoned); }

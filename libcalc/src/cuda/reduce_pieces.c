@@ -517,10 +517,7 @@ out:
 
 #ifdef MYLIB_CUDA_FUSED
 
-/*
- * Reduces in one launch, or two if an output has several parts, and sets the status.  Returns false
- * if the program or the layout does not fit.
- */
+/* Reduces in one or two launches, and sets the status; false if the program does not fit. */
 static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *st_ret)
 {
     mylib_fused_args args;

@@ -231,10 +231,7 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
 
 #define PACKED_SIZE 16 /* fits an element of any type */
 
-/*
- * Tells whether an input is contiguous along a dimension other than the columns: neighbouring
- * threads would each fetch a cache line for one element of it.
- */
+/* Tells whether an input is contiguous along another dimension than the columns. */
 static int is_transposed(const mylib_layout *l, int k, int64_t size)
 {
     int inner = l->ndim - 1;
