@@ -26,7 +26,7 @@ enum { SPACED, FUNCTIONS, CALLS, CALLS_AND_FUNCTIONS, NARROW };
 enum { FLAT = NARROW + 1, FLAT_FUNCTIONS, FLAT_LONG, FLAT_CHAIN };
 enum { STREAMED = FLAT_CHAIN + 1 }; /* for reductions: the input is in shared memory */
 template <int WAY> constexpr bool HAS_CALLS = WAY == CALLS || WAY == CALLS_AND_FUNCTIONS;
-template <int WAY> constexpr bool IS_FLAT = WAY >= FLAT &&WAY < STREAMED;
+template <int WAY> constexpr bool IS_FLAT = (WAY >= FLAT && WAY < STREAMED);
 template <int WAY>
 constexpr bool HAS_FUNCTIONS =
     WAY == FUNCTIONS || WAY == CALLS_AND_FUNCTIONS || WAY == FLAT_FUNCTIONS;
@@ -691,8 +691,8 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
             return;
     }
     kept_inputs<T, WAY> kept;
-    if constexpr (WAY == FLAT_LONG ||
-                  WAY == FLAT_CHAIN) { /* all these loads are in flight at the same time */
+    /* All these loads are in flight at the same time. */
+    if constexpr (WAY == FLAT_LONG || WAY == FLAT_CHAIN) {
         if (args.begun != MYLIB_FUSED_ABSENT)
             load_input<T>(args, args.begun, at, x);
 #pragma unroll
