@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import builtins
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ _ROUND = named("round", "round(x)")
 _ROUND_DIGITS = named("round", "round(x * scale) / scale")
 _ROUND_TENS = named("round", "round(x / scale) * scale")
 
-_DIVIDE = OPERATIONS["divide"].index
+_quotient = partial(core.compute, OPERATIONS["divide"].index, True)
 
 #: The largest power of ten that is a float.
 _MAX_DECIMALS = 308
@@ -67,10 +68,8 @@ def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
     >>> true_divide(1, 2)
     0.5
     """
-    if not (args or kwargs):
-        quotient = core.compute(_DIVIDE, True, a, b)
-        if quotient is not NotImplemented:
-            return quotient
+    if not (args or kwargs) and (quotient := _quotient(a, b)) is not NotImplemented:
+        return quotient
     operands = [core.as_array(x) for x in (a, b)]
     kwargs = {name: x for name, x in kwargs.items() if name != "device" or x is not None}
     given = kwargs.get("dtype")
