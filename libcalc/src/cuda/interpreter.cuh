@@ -306,8 +306,11 @@ __device__ __forceinline__ void apply_all(T (&x)[N], const T (&y)[N])
     if constexpr (packed<OP, T>::is_defined && sizeof(T) * N % 4 == 0) {
 #pragma unroll
         for (int i = 0; i < N; i += (int)(4 / sizeof(T))) {
-            uint32_t *word = (uint32_t *)&x[i];
-            *word = packed<OP, T>::apply(*word, *(const uint32_t *)&y[i]);
+            uint32_t a, b; /* by memcpy(): the compiler assumes that a T is never a uint32_t */
+            memcpy(&a, &x[i], sizeof a);
+            memcpy(&b, &y[i], sizeof b);
+            a = packed<OP, T>::apply(a, b);
+            memcpy(&x[i], &a, sizeof a);
         }
     } else {
 #pragma unroll

@@ -591,7 +591,9 @@ __device__ __forceinline__ void write_partial(char *p, uint32_t valid, const R (
     for (int e = 0; e < N; e += PACKED) {
         const uint32_t some = valid >> e & WHOLE;
         if (PACKED > 1 && some == WHOLE) {
-            *(uint32_t *)(p + e * sizeof(R)) = *(const uint32_t *)&group[e];
+            uint32_t word;
+            memcpy(&word, &group[e], sizeof word);
+            *(uint32_t *)(p + e * sizeof(R)) = word;
         } else if (some != 0) {
 #pragma unroll
             for (int i = 0; i < PACKED; i++)
