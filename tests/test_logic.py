@@ -228,6 +228,18 @@ def test_expressions(text: str, dtype: str, place: str) -> None:
 
 
 @cases.each_place()
+@pytest.mark.parametrize("dtype", ["i4", "i8", "f2", "f4", "f8"])
+def test_selections_in_long_programs(dtype: str, place: str) -> None:
+    """Each element of a thread has a bit in a mask, however many a thread has."""
+    a, b = (generators.moderate(np.dtype(dtype), 120_007, seed) for seed in (0, 1))
+    text = "where(maximum(a - b, b - a) + b < a + b - minimum(a, b), a + b, b)"
+    with np.errstate(all="ignore"):
+        wanted = eval(text, {"maximum": np.maximum, "minimum": np.minimum, "where": np.where,
+                             "a": a, "b": b})  # fmt: skip
+    oracle.assert_same(cases.call(pcd.Expression(text), place, a, b), wanted, text)
+
+
+@cases.each_place()
 def test_expressions_of_masks_and_bits(place: str) -> None:
     """Programs of bools alone, and of integers."""
     m, n, k = (_masks(4099, seed) for seed in range(3))

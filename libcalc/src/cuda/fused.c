@@ -404,6 +404,11 @@ static int is_chain(const mylib_fused_args *args)
 static int is_long(mylib_fused_args *args)
 {
     const int kept = find_kept(args);
+    /* A thread of a long program has 48 elements of f16: more than a mask has bits. */
+    for (int i = 0; MYLIB_FUSED_LONG_GROUPS * mylib_fused_group(args) > 32 && i < args->statements;
+         i++)
+        if (args->statement[i].opcode == MYLIB_OPCODE_SET_MASK)
+            return 0;
     return args->statements >= MYLIB_FUSED_LONG_STATEMENTS ||
            (args->statements >= MYLIB_FUSED_CHAIN_STATEMENTS && kept > 0 && is_chain(args));
 }

@@ -639,17 +639,17 @@ __device__ __forceinline__ bool run_statements(const fused_args &args, const pos
                 if (!is_done)
                     call_with<T, WAY>(args, opcode, own, x, y);
             }
-        } else if (opcode == MYLIB_OPCODE_SET_MASK) {
+        } else if (N<T, WAY> <= 32 && opcode == MYLIB_OPCODE_SET_MASK) {
             uint32_t set = 0;
 #pragma unroll
             for (int j = 0; j < N<T, WAY>; j++)
-                set |= (uint32_t)is_nonzero(y[j]) << j;
+                set |= (uint32_t)is_nonzero(y[j]) << j % 32;
             *mask_of<WAY>(args) = set;
         } else if (opcode == MYLIB_OPCODE_TEST) {
 #pragma unroll
             for (int j = 0; j < N<T, WAY>; j++)
                 x[j] = convert<T>(convert<t_bool>(x[j]));
-        } else if (opcode == MYLIB_OPCODE_SELECT) {
+        } else if (N<T, WAY> <= 32 && opcode == MYLIB_OPCODE_SELECT) {
             select(x, y, *mask_of<WAY>(args));
         }
         const int target = bits >> 24;
