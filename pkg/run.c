@@ -126,8 +126,8 @@ static int compute(const call *c, const computation *what, masked *m, int64_t co
         if (has_pieces && c->device.kind == MYLIB_CPU) {
             r.most = PIECE_WORK / what->steps;
         } else if (has_pieces) {
-            int64_t nbytes = 0;
-            for (int k = 0; k <= c->inputs; k++)
+            int64_t nbytes = type_sizes[c->arrays[0].type];
+            for (int k = 1; k <= c->inputs; k++)
                 nbytes += type_sizes[c->arrays[k].type];
             r.most = PIECE_NBYTES / nbytes;
         }

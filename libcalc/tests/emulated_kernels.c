@@ -275,7 +275,7 @@ static int64_t terms_of_part(const mylib_reduce_args *args)
            MYLIB_BLOCK_TERMS;
 }
 
-/* The terms: input 0, op of it, or the product of both, cut down and widened as the arguments say. */
+/* The terms: input 0, op of it, or the product of both, cut and widened as the arguments say. */
 static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **program_ret)
 {
     mylib_type types[2];
