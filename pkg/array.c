@@ -565,7 +565,7 @@ static PyObject *item_function(PyObject *module, PyObject *object)
     return result;
 }
 
-/* Returns 1 if an object has an attribute, not by __getattr__(), 0 if not, -1 with an exception. */
+/* Is there an attribute, without __getattr__()?  Returns 1, 0, or -1 with an exception. */
 static int has_attribute(PyObject *object, const char *text)
 {
     PyObject *name = PyUnicode_InternFromString(text);

@@ -327,8 +327,9 @@ MYLIB_FN_IN_LINE float logaddexp_easy_f32(float x, float y)
     return (float)logaddexp_wide(x, y).hi;
 }
 /*
- * 1 if the rounding is in doubt.  The error is 2^-70 of the larger of |m| and the result: twice
- * that rounds to another float, or it is below 3 ulps, and the middle within 4.
+ * 1 if the rounding is in doubt.  The error is at most 2^-70 of the larger of |m| and the result.
+ * An error of 3 ulps or more is tried out: value -+ twice as much rounds to two floats.  Where it
+ * is smaller, the value is within 4 ulps of a middle between floats.
  */
 MYLIB_FN_IN_LINE int logaddexp_is_hard_f32(float x, float y)
 {
