@@ -101,7 +101,8 @@ apply_at_once(const mylib_function_args &args, const block_elements &e, const T 
 }
 
 /* The least blocks per multiprocessor, which limits registers; 0: the compiler's choice. */
-template <int OP, typename T> constexpr int LEAST_BLOCKS = is_long<OP> && sizeof(T) == 4 ? 4 : 0;
+template <int OP, typename T>
+constexpr int LEAST_BLOCKS = OP == MYLIB_OP_arctan2 && sizeof(T) == 4 ? 4 : 0;
 
 template <int OP, typename T>
 __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)

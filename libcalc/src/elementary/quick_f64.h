@@ -412,31 +412,32 @@ MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
 }
 
 /*
- * 2^(y log2 |x|), where -2^200 stands for the logarithm of 0.  log2 |x| has a relative error of
- * 2^-51, its product with y is at most 151 if the result is neither 0 nor infinite, and the
- * exponential adds 2^-43.5.
+ * 2^(y log2 |x|) = 2^n 2^g, with n the nearest integer, at most 300: then the result is infinite.
+ * log2 |x| has a relative error of 2^-51, its product with y is at most 151 if the result is
+ * neither 0 nor infinite, and the exponential adds 2^-43.5.
  */
 MYLIB_FN t_quick power_quick_f64(float x, float y)
 {
-    const uint32_t size_bits = bits_of_f32(x) & 0x7fffffff;
-    const double log2 = quick_log2_f64(split_bits_of_f32(size_bits));
-    const double product = y * (size_bits == 0 ? -0x1p200 : log2);
-    /* At most about 200, by its upper half. */
-    const uint64_t bits = bits_of_f64(product);
-    const uint32_t high = (uint32_t)(bits >> 32), high_size = high & 0x7fffffff;
-    const uint32_t within = (high_size < 0x40690000 ? high_size : 0x40690000) | (high & 0x80000000);
-    const double p = f64_of_bits((uint64_t)within << 32 | (uint32_t)bits);
-    const double m = p + INTEGER_MAGIC, g = p - (m - INTEGER_MAGIC);
+    const uint32_t size_x = bits_of_f32(x) & 0x7fffffff;
+    const float size_y = magnitude_f32(y);
+    const double log2 = quick_log2_f64(split_bits_of_f32(size_x)), wide = y;
+    const double m = FMA(wide, log2, INTEGER_MAGIC);
+    const double g = FMA(wide, log2, -(m - INTEGER_MAGIC));
     const double power = FMA(g, quick_exp2_slope(g), 1);
-    const double value = f64_of_bits(bits_of_f64(power) + (bits_of_f64(m) << 52));
+    /* For a power of 0: ~bits, as an integer, is far below 0 if y > 0, and far above if y < 0. */
+    const int32_t any_n = (int32_t)(size_x == 0 ? ~bits_of_f32(y) : (uint32_t)bits_of_f64(m));
+    const int32_t above = any_n < -300 ? -300 : any_n, n = above > 300 ? 300 : above;
+    const double value = f64_of_bits(bits_of_f64(power) + ((uint64_t)((uint32_t)n << 20) << 32));
     /* If y is whole and |y| < 2^22, the sum has its last bit; others are special. */
     const float sum = y + 0x1.8p23f;
     const int is_whole = sum - 0x1.8p23f == y;
     const uint32_t is_negative = bits_of_f32(x) >> 31;
     const uint32_t sign = bits_of_f32(x) & bits_of_f32(sum) << 31;
-    const uint32_t is_special = ((size_bits - 0x00800000 >= 0x7f000000) & (size_bits != 0)) |
-                                !(magnitude_f32(y) < 0x1p22f) | (is_negative & !is_whole);
-    const uint32_t is_subnormal = (uint32_t)(bits_of_f64(value) >> 32) - 0x36800000 < 0x01900000;
+    const uint32_t is_normal = size_x - 0x00800000 < 0x7f000000;
+    const uint32_t is_zero = (size_x == 0) & (size_y >= 0x1p-126f);
+    const uint32_t is_special =
+        !(is_normal | is_zero) | !(size_y < 0x1p22f) | (is_negative & !is_whole);
+    const uint32_t is_subnormal = (uint32_t)(n + 150) < 25;
     const t_quick quick = {f32_of_bits(bits_of_f32((float)value) | sign),
                            is_special | is_subnormal | is_within_of_middle(value, 0x800)};
     return quick;
