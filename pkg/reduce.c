@@ -1,5 +1,5 @@
 /*
- * reduce.c - reductions of arrays: sums, products, minima, maxima, means, dot products.
+ * reduce.c - reductions of arrays: sums, products, minima, maxima, means, dot products, traces.
  */
 #include "reduce.h"
 
@@ -366,9 +366,51 @@ static PyObject *dot_function(PyObject *module, PyObject *const *args, Py_ssize_
     return call_slow(state, "dot", "(OOOO)", args[0], args[1], args[2], args[3]);
 }
 
+/* Sums a diagonal that is not empty. */
+static outcome trace_new(core_state *state, PyObject *matrix, PyObject *offset_object,
+                         PyObject **result_ret)
+{
+    DECLARE_CALL(c, state, 1, 1);
+    reduction r;
+    if (!PyLong_CheckExact(offset_object))
+        return OTHER_OPERAND;
+    outcome done = take_reduced(&c, 0, matrix);
+    if (done != DONE)
+        return done;
+    mylib_array *in = &c.arrays[1];
+    int is_large;
+    const long offset = PyLong_AsLongAndOverflow(offset_object, &is_large);
+    if (in->ndim != 2 || is_large || offset <= -in->shape[0] || offset >= in->shape[1])
+        return OTHER_SHAPE;
+    const int64_t rows = in->shape[0] + (offset < 0 ? offset : 0);
+    const int64_t columns = in->shape[1] - (offset > 0 ? offset : 0);
+    const int64_t count = rows < columns ? rows : columns;
+    const int64_t stride = in->strides[0] + in->strides[1];
+    in->data = (char *)in->data + (offset < 0 ? -offset * in->strides[0] : offset * in->strides[1]);
+    in->ndim = 1;
+    in->shape = &count;
+    in->strides = &stride;
+    if ((done = choose_reduction(&c, MYLIB_SUM, count, &r)) != DONE)
+        return done;
+    return reduce_to_new(&c, &r, UINT64_MAX, 0, result_ret);
+}
+
+/* Computes pkg.trace(); pkg._reductions.trace_slowly() is its slow path. */
+static PyObject *trace_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *result = NULL;
+    if (check_count("trace", count, 3) < 0)
+        return NULL;
+    if (args[2] == Py_None && trace_new(state, args[0], args[1], &result) <= DONE)
+        return result;
+    return call_slow(state, "trace", "(OOO)", args[0], args[1], args[2]);
+}
+
 PyMethodDef reduce_functions[] = {
     {"reduce", reduce_function, METH_VARARGS, NULL},
     {"reduce_any", FASTCALL(reduce_any_function), METH_FASTCALL, NULL},
     {"dot", FASTCALL(dot_function), METH_FASTCALL, NULL},
+    {"trace", FASTCALL(trace_function), METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL},
 };
