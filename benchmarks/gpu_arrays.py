@@ -188,7 +188,8 @@ class GpuCase(Case):
             return
         same = (got == want) | ((got != got) & (want != want))
         if self.tolerance:
-            same |= abs(got - want) <= self.tolerance * abs(want)
+            with np.errstate(invalid="ignore"):  # of two infinities
+                same |= abs(got - want) <= self.tolerance * abs(want)
         if not same.all():
             raise WrongResult(f"{np.count_nonzero(~same)} of {same.size} elements are wrong")
 
@@ -288,6 +289,11 @@ def _layout_cases(nbytes: int) -> Iterator[Case]:
         )
 
 
+def _dot(a: Any, b: Any) -> Any:
+    """In float64: NumPy's sum of 2^28 float32 products was wrong by 0.2 % with one thread."""
+    return np.dot(a.astype("f8"), b.astype("f8")).astype(a.dtype)
+
+
 def _reduction_cases(nbytes: int) -> Iterator[Case]:
     for type_, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
         n = nbytes // np.dtype(type_).itemsize
@@ -295,7 +301,9 @@ def _reduction_cases(nbytes: int) -> Iterator[Case]:
         yield _case(f"sum {type_}", "xp.sum(a)", a, 0.97, tolerance=tolerance)
         yield _case(f"max {type_}", "xp.max(a)", a)
         arrays = vectors("ab", type_, n)
-        yield _case(f"dot {type_}", "xp.dot(a, b)", arrays, 0.97, tolerance=tolerance)
+        yield _case(
+            f"dot {type_}", "xp.dot(a, b)", arrays, 0.97, tolerance=tolerance, expected=_dot
+        )
     n = nbytes // 8
     rows = 2 ** (int(math.log2(n)) // 2)
     for axis in (0, 1):

@@ -208,11 +208,3 @@ rng rng_make(uint64_t stream)
     r.state = rng_next(&r);
     return r;
 }
-
-uint64_t rng_next(rng *r)
-{
-    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}

@@ -102,7 +102,13 @@ typedef struct rng {
 /* A generator of its own for each use, so that one part of a test does not move the others. */
 rng rng_make(uint64_t stream);
 
-uint64_t rng_next(rng *r);
+static inline uint64_t rng_next(rng *r)
+{
+    uint64_t z = r->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
 
 /* 0 to n - 1 */
 static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r) % (uint64_t)n); }

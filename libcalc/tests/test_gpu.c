@@ -31,10 +31,11 @@ static void run_on_device(const test_op *op, const test_type *t, const layout *o
         at[1 + k] = k == 0 && in_place ? at[0] : reserve(&used, in[k].span, shift[1 + k] * t->size);
     memset(before, SENTINEL, (size_t)used);
     memset(before + at[0], POISON, (size_t)out->span);
-    for (int k = 0; k < 2; k++)
-        fill_values(r, t->type, in[k].span / t->size, before + at[1 + k]);
-    if (in[0].span == in[1].span)
+    if (op->arity == 2 && in[0].span == in[1].span)
         fill_pairs(r, t->type, in[0].span / t->size, before + at[1], before + at[2]);
+    else
+        for (int k = 0; k < op->arity; k++)
+            fill_values(r, t->type, in[k].span / t->size, before + at[1 + k]);
     memcpy(right, before, (size_t)used);
 
     for (int place = 0; place < 2; place++) {
