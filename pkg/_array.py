@@ -38,6 +38,15 @@ from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTH_OF, UFU
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
+class _Flags(dict[str, bool]):
+    """Flags of an Array: ``flags["WRITEABLE"]`` or ``flags.writeable``."""
+
+    def __getattr__(self, name: str) -> bool:
+        if name.upper() in self and name.islower():
+            return self[name.upper()]
+        raise AttributeError(f"flags has no {name!r}; it has {', '.join(map(str.lower, self))}")
+
+
 class Array(core.ArrayBase):
     """An array on a GPU, made by `pkg.asarray`, `pkg.zeros` and the like, or by arithmetic.
 
@@ -258,13 +267,13 @@ class Array(core.ArrayBase):
         return core.view(self, np.ndarray.swapaxes, -1, -2)
 
     @property
-    def flags(self) -> dict[str, bool]:
-        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE, as NumPy's flags."""
-        return {
-            "C_CONTIGUOUS": self._is_c_contiguous,
-            "F_CONTIGUOUS": self._is_f_contiguous,
-            "WRITEABLE": not self._is_readonly,
-        }
+    def flags(self) -> _Flags:
+        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE, as NumPy's flags: keys, or attributes."""
+        return _Flags(
+            C_CONTIGUOUS=self._is_c_contiguous,
+            F_CONTIGUOUS=self._is_f_contiguous,
+            WRITEABLE=not self._is_readonly,
+        )
 
     def transpose(self, *axes: Any) -> Array:
         """Returns a view with the axes in another order, by default reversed."""

@@ -79,7 +79,7 @@ static int run_reduction(const call *c, const reduction *r, int64_t count, const
                    status = run_once(c, r, out, &flags));
     if (check_status(c->state, status) < 0 || flags == 0 || c->on_gpu)
         return status == MYLIB_OK ? 0 : -1;
-    const char *name = r->program != NULL ? r->name : mylib_op_name(reductions[r->number].op);
+    const char *name = r->program != NULL ? r->name : c->inputs == 2 ? "dot" : "reduce";
     return report_flags(c->state, name, flags);
 }
 

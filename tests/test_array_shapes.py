@@ -225,7 +225,10 @@ def test_flags() -> None:
         if b.size:
             assert a.flags["C_CONTIGUOUS"] == b.flags.c_contiguous
             assert a.flags["F_CONTIGUOUS"] == b.flags.f_contiguous
-        assert a.flags["WRITEABLE"]
+        assert a.flags["WRITEABLE"] and a.flags.writeable
+        assert a.flags.c_contiguous == a.flags["C_CONTIGUOUS"]
+    with pytest.raises(AttributeError, match="'owndata'; it has c_contiguous"):
+        _ = x.flags.owndata
 
 
 def test_astype_copies_or_not() -> None:

@@ -932,6 +932,19 @@ def test_clip(place: str, codes: str) -> None:
     oracle.assert_same(actual, wanted, f"clip-{codes}-{place}", [x, lowest, highest])
 
 
+@pytest.mark.parametrize("bound", ["500.0", "300", "3e30", "-70000.0"])
+@pytest.mark.parametrize("x", ["i1", "u1", "u8"])
+def test_clip_to_ints_beyond_all_elements(x: str, bound: str) -> None:
+    """They are no bounds, also where the other one widens the type."""
+    values, other = np.array([1, 5], x), np.array(eval(bound))
+    for text in ("clip(x, other, 2**64)", "clip(x, -(2**63), other)", "clip(x, -(2**70), 2**70)"):
+        try:
+            wanted = eval(text.replace("clip", "np.clip"), {"np": np, "x": values, "other": other})
+        except OverflowError:
+            continue  # of an int beyond all types
+        oracle.assert_same(evaluate(text, {"x": values, "other": other}), wanted, text, [values])
+
+
 def test_further_functions_in_fused_functions() -> None:
     """NumPy functions that are not ufuncs, and ufuncs with two names, give the same expressions."""
     fused = pcd.fuse(lambda x: np.clip(np.round(x), -2, 3) + np.radians(x) + np.degrees(x))

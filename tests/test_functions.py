@@ -139,7 +139,7 @@ def test_trace_of_integers_wraps_as_numpys(device: str) -> None:
 
 
 def test_trace_reports_overflow_as_sum_does() -> None:
-    with pytest.warns(RuntimeWarning, match="overflow encountered in add"):
+    with pytest.warns(RuntimeWarning, match="overflow encountered in reduce"):
         assert pcd.trace(np.array([[1e308, 0], [0, 1e308]]), device="cpu") == np.inf
 
 

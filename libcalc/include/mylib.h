@@ -312,9 +312,9 @@ MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
  * it at once.  nbytes may be 0; free that pointer too.  If memory runs out (MYLIB_ERR_NO_MEMORY),
  * the message states the sizes.
  *
- * mylib_free() frees it; NULL is allowed.  GPU memory is freed in the order of 'stream'.  Returns
- * MYLIB_ERR_ARGUMENT if mylib_alloc() did not give the pointer on that GPU, or if it was freed
- * before.
+ * mylib_free() frees it; NULL is allowed.  GPU memory is freed in the order of 'stream'.  For a GPU
+ * it returns MYLIB_ERR_ARGUMENT if mylib_alloc() did not give the pointer there, or if it was freed
+ * before.  For the CPU it is free(), which checks nothing: other pointers are undefined behaviour.
  *
  * 'stream' is a cudaStream_t; NULL is the legacy default stream.  The CPU ignores it.
  */
@@ -502,8 +502,9 @@ MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
 /*
  * Joins arrays: copies src[0], src[1], ... to consecutive slices of dst along `axis`, each as
  * mylib_copy_array() does.  All have dst's number of dimensions, their sizes along the axis add up
- * to dst's, and none overlaps dst.  On one GPU small arrays of dst's type are copied together, in
- * one launch.
+ * to dst's, and none overlaps dst; only an overlap with an array's own slice is found, and after any
+ * other the content is undefined.  On one GPU small arrays of dst's type are copied together, in one
+ * launch.
  */
 MYLIB_API mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, int count,
                                          const mylib_array *src);

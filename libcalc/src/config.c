@@ -64,6 +64,8 @@ mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_dev
         return MYLIB_OK;
     if (dst == NULL || src == NULL)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
+    if (nbytes > PTRDIFF_MAX)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "nbytes is %zu: no memory is so large", nbytes);
     if (dst_device.kind == MYLIB_CPU && src_device.kind == MYLIB_CPU)
         memcpy(dst, src, nbytes);
     else

@@ -453,7 +453,10 @@ DEFINE_COMPLEX(c128, t_c128, t_f64, f64, )
         return (t_##s)((uint64_t)start + (uint64_t)i * (uint64_t)step); \
     }
 #define DEFINE_RANGE_FLOAT(s) \
-    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) { return start + (t_##s)i * step; }
+    MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) \
+    { \
+        return i == 0 ? start : start + (t_##s)i * step; /* keeps the sign of -0 */ \
+    }
 #define DEFINE_RANGE_COMPLEX(s, r) \
     MYLIB_FN t_##s range_##s(t_##s start, t_##s step, int64_t i) \
     { \

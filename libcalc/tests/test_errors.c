@@ -550,6 +550,7 @@ static void test_memory(void)
     CHECK_OK(mylib_copy(test_cpu, NULL, test_cpu, NULL, 0, NULL));
     EXPECT(mylib_copy(test_cpu, NULL, test_cpu, a, 8, NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_copy(test_cpu, out, test_cpu, NULL, 8, NULL), MYLIB_ERR_ARGUMENT);
+    EXPECT(mylib_copy(test_cpu, out, test_cpu, a, SIZE_MAX, NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_copy(no_such_kind, out, test_cpu, a, 8, NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_copy(test_cpu, out, no_such_kind, a, 8, NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_copy(far_gpu, out, test_cpu, a, 8, NULL), MYLIB_ERR_NO_DEVICE);

@@ -92,10 +92,18 @@ def _raises(wide: Any, narrow: Any) -> bool:
     return bool(overflows or (wide != 0 and abs(narrow) < np.finfo(narrow.dtype).tiny))
 
 
-def _limited(bound: Any, choose: Any, limit: int) -> Any:
-    """Returns a bound; `choose` limits a known int to its type."""
-    if isinstance(bound, _Weak) and bound.kind is int and bound.number is not None:
-        return _Weak(int, choose(bound.number, limit))
+def _limited(bound: Any, own: Any, dtype: Any, is_lowest: bool) -> Any:
+    """Returns a bound of `clip`; None for a known int beyond all elements, which are `own`.
+
+    Limits another known int to `dtype`, if that has integers.
+    """
+    if not isinstance(bound, _Weak) or bound.kind is not int or bound.number is None:
+        return bound
+    for of in (own, dtype):
+        if of is not None and of.kind in "iu":
+            limit = int(np.iinfo(of).min if is_lowest else np.iinfo(of).max)
+            if bound.number <= limit if is_lowest else bound.number >= limit:
+                return None if of is own else _Weak(int, limit)
     return bound
 
 
@@ -220,22 +228,26 @@ class _Lowering:
     def clip(self, *values: Any) -> _Typed:
         """Returns min(max(x, lowest), highest), in the type to which all three promote.
 
+        Known ints beyond all elements of `x` are no bounds, and do not count, as in NumPy.
+
         For complex numbers only a NaN of `x` stays; NaN parts of bounds compare as floats do, as in
         NumPy's clip.
         """
         kinds = [getattr(x, "dtype", None) or x.kind(0) for x in values]
         dtype = _c_type(np.result_type(*kinds))
-        x, lowest, highest = values
-        if dtype.kind in "iu":  # NumPy accepts ints beyond all elements
-            limits = np.iinfo(dtype)
-            lowest = _limited(lowest, max, int(limits.min))
-            highest = _limited(highest, min, int(limits.max))
-        x, lowest, highest = (
-            self.convert(self.materialize(one, dtype), dtype) for one in (x, lowest, highest)
-        )
-        if dtype.kind == "c":
-            return self.limit("less", self.limit("greater", x, lowest), highest)
-        return self.operation("minimum", self.operation("maximum", x, lowest), highest)
+        x, *bounds = values
+        own = getattr(x, "dtype", None)
+        bounds = [_limited(bound, own, dtype, k == 0) for k, bound in enumerate(bounds)]
+        if None in bounds:
+            kept = (getattr(one, "dtype", None) or one.kind(0) for one in (x, *bounds) if one)
+            dtype = _c_type(np.result_type(*kept))
+        x = self.convert(self.materialize(x, dtype), dtype)
+        limit = self.limit if dtype.kind == "c" else self.operation
+        names = ("greater", "less") if dtype.kind == "c" else ("maximum", "minimum")
+        for name, bound in zip(names, bounds, strict=True):
+            if bound is not None:
+                x = limit(name, x, self.convert(self.materialize(bound, dtype), dtype))
+        return x
 
     def limit(self, comparison: str, x: _Typed, bound: _Typed) -> _Typed:
         """Returns a complex `x` where it is NaN or compares with `bound` as stated, else `bound`.
