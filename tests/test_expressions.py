@@ -631,6 +631,9 @@ def test_a_thousand_terms() -> None:
         evaluate("a" + " + b" * 10_000)
     with pytest.raises(SyntaxError, match="too many nested parentheses|nested too deeply"):
         evaluate("(" * 1000 + "a" + ")" * 1000)
+    many = "+".join(f"complex(a + {k}, a)" for k in range(33))
+    with pytest.raises(ValueError, match=r"needs more than 32 inputs: arrays, complex\(\)"):
+        evaluate(many, {"a": np.ones(2)})
     with pytest.raises(ValueError, match="more than 256 different constants"):
         evaluate("a" + "".join(f" + {k}.5" for k in range(300)))
 

@@ -177,6 +177,10 @@ _WARNING: dict[str, Any] = {
     "concatenate": lambda x: pcd.concatenate([x * 1e305], dtype="f4"),
     "a number": lambda x: pcd.add(1e300, x[:3], dtype="f4", casting="same_kind", where=x[:3] > 0),
     "evaluate": lambda x: pcd.evaluate("x * 1e305", out=np.zeros(4000, "f4"), casting="unsafe"),
+    "a number of a call": lambda x: pcd.evaluate("x * k", {"x": np.ones(3, "f4"), "k": 1e300}),
+    "one beside the other byte order": lambda x: pcd.evaluate(
+        "x * k", {"x": np.ones(3, ">f4"), "k": 1e300}
+    ),
 }
 
 

@@ -35,6 +35,7 @@ from .._operands import (
 from .._results import check_out, finish, open_out, store, unwrap_out
 from .._table import ELEMENTS, ELEMENTS_TEXT, REDUCTIONS, TRUTHS, check_dtype, reduction_type
 from .._typing import Host, overload
+from .._warnings import call_for_user
 from .columns import look_up
 from .datasets import fill, is_dataset
 from .graph import (
@@ -356,13 +357,13 @@ class _Call:
             return self._run_converting(lowered, program, inputs, target)
         if target is None:
             return self._run_to_new(program, inputs)
-        if program.call(self.ordinal, self.order, target, inputs) is NotImplemented:
+        if call_for_user(program.call, self.ordinal, self.order, target, inputs) is NotImplemented:
             store(target, self._run_to_new(program, inputs))  # of another shape
         return target
 
     def _run_to_new(self, program: core.Program, inputs: Any) -> Any:
         """Returns a new array; raises ValueError for shapes that do not broadcast."""
-        result = program.call(self.ordinal, self.order, None, inputs)
+        result = call_for_user(program.call, self.ordinal, self.order, None, inputs)
         if result is NotImplemented:
             self.shape  # noqa: B018  tells which shapes do not broadcast
             raise ValueError("the shape of an operand changed during the computation")
@@ -375,7 +376,7 @@ class _Call:
         self.shape  # noqa: B018  tells which shapes do not broadcast
         try:
             arrays = [
-                x if isinstance(x, np.ndarray) else np.asarray(x, dtype)
+                x if isinstance(x, np.ndarray) else call_for_user(np.asarray, x, dtype)
                 for x, (_, dtype) in zip(inputs, lowered.sources, strict=True)
             ]
         except OverflowError as error:

@@ -120,6 +120,11 @@ class _Lowering:
 
     def source(self, node: int, dtype: Any) -> _Typed:
         number = self.sources.setdefault((node, dtype), len(self.sources))
+        if number == core.PROGRAM_MAX_INPUTS:
+            raise ValueError(
+                f"the expression needs more than {number} inputs: arrays, complex(), and numbers, "
+                "once for each type in which they are used"
+            )
         return _Typed(("input", number), dtype)
 
     def constant(self, x: Any, dtype: Any) -> _Typed:
