@@ -502,9 +502,9 @@ MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
 /*
  * Joins arrays: copies src[0], src[1], ... to consecutive slices of dst along `axis`, each as
  * mylib_copy_array() does.  All have dst's number of dimensions, their sizes along the axis add up
- * to dst's, and none overlaps dst; only an overlap with an array's own slice is found, and after any
- * other the content is undefined.  On one GPU small arrays of dst's type are copied together, in one
- * launch.
+ * to dst's, and none overlaps dst.  Only an overlap with an array's own slice is found; any other
+ * leaves the content of dst undefined.  On one GPU small arrays of dst's type are copied together,
+ * in one launch.
  */
 MYLIB_API mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, int count,
                                          const mylib_array *src);
