@@ -45,7 +45,7 @@ from ._operands import (
     type_number,
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
-from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES
+from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES, SUM
 from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
@@ -571,6 +571,21 @@ def _map_where(
 _DTYPE_POSITIONS = {"reduce": 2, "accumulate": 2, "reduceat": 3}
 
 
+def _sum_of_floats(x: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = False) -> Any:
+    """Computes `add.reduce` of floats by `core`, in an order that only the length decides.
+
+    NumPy's reduction along an outer axis would add element by element.  Returns NotImplemented for
+    anything else.
+    """
+    if type(x) not in (np.ndarray, list, tuple) or has_own_rules(x):
+        return NotImplemented
+    x = np.asarray(x)
+    chosen = x.dtype if dtype is None else np.dtype(dtype)
+    if x.ndim == 0 or x.dtype.kind not in "biufc" or chosen.char not in "efdFD":
+        return NotImplemented
+    return core.reduce_any(SUM, x, axis, keepdims, dtype, None, None)
+
+
 def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **keywords: Any) -> Any:
     """Calls a method of the ufunc, which warns in the operation's name.
 
@@ -583,6 +598,11 @@ def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **key
             keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
         elif args[position] is None:
             args = (*args[:position], bool, *args[position + 1 :])
+    if name == "reduce" and operation.__name__ == "add" and 0 < len(args) < 4:
+        if keywords.keys() <= {"axis", "dtype", "keepdims"} and not any(map(own_ufuncs, args)):
+            result = _sum_of_floats(*args, **keywords)
+            if result is not NotImplemented:
+                return result
     out = keywords.get("out")
     arguments = (*args, *keywords.values(), *(out if isinstance(out, tuple) else ()))
     ufunc = operation.ufunc if any(map(own_ufuncs, arguments)) else operation.named_ufunc

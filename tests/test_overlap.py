@@ -320,6 +320,19 @@ def test_sums_have_the_documented_order(dtype: np.dtype) -> None:
 
 
 @cases.each_dtype([*cases.FLOATS, *cases.COMPLEX])
+def test_sums_along_axes_have_one_order(dtype: np.dtype) -> None:
+    """NumPy's reduction along an outer axis would add, and round, element by element."""
+    values = generators.moderate(dtype, 300 * 6).reshape(300, 2, 3)
+    for x in (values, np.asfortranarray(values), values[::-1], values.transpose(1, 0, 2)):
+        for axis in (0, 1, -1, (0, 2), None):
+            for keepdims in (False, True):
+                actual = pcd.add.reduce(x, axis, keepdims=keepdims)
+                oracle.assert_same(actual, pcd.sum(x, axis, keepdims=keepdims))
+    assert pcd.add.reduce(np.ones((5000, 2), "f2"), dtype="f2").tolist() == [5000, 5000]
+    oracle.assert_same(pcd.add.reduce(values), pcd.sum(values, 0))
+
+
+@cases.each_dtype([*cases.FLOATS, *cases.COMPLEX])
 def test_sums_are_as_accurate_as_numpys(dtype: np.dtype) -> None:
     """Over many arrays, against math.fsum; NumPy adds up pairwise."""
     for n, arrays in ((100, 300), (1000, 300), (5000, 300), (50_000, 20)):

@@ -122,7 +122,7 @@ MYLIB_FN_IN_LINE t_dd logaddexp_wide(double x, double y)
 /* ---- f64 ----------------------------------------------------------------------------------- */
 
 /*
- * Within 0.55 ulp, and 0.75 where the result is below 2^-1000, since there a part of it may be
+ * Within 0.55 ulp, and 0.9 where the result is below 2^-1000, since there a part of it may be
  * subnormal.  Results that are not hard are at least 2^-13 |m|: the error is a half, and 2^-71 |m|
  * beside an ulp of at least 2^-66 |m|.
  */
