@@ -142,6 +142,12 @@ class Array(core.ArrayBase):
 
     # ---- Python's protocols ----------------------------------------------------------------------
 
+    def __bytes__(self) -> bytes:
+        raise TypeError(
+            f"the array is on {self.device} and is not moved in silence: "
+            "pkg.asnumpy(x).tobytes() gives its bytes"
+        )
+
     def __iter__(self) -> Iterator[Array]:
         if self.ndim == 0:
             raise TypeError("cannot iterate over an array without dimensions")
@@ -410,6 +416,14 @@ class Array(core.ArrayBase):
     def trace(self, offset: int = 0) -> Array:
         """See `pkg.trace`."""
         return _reductions.trace(self, offset)
+
+    def round(self, decimals: int = 0, out: Any = None) -> Array:
+        """See `pkg.round`."""
+        return NUMPY_FUNCTIONS[np.round](self, decimals, out)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Array:
+        """See `pkg.clip`."""
+        return NUMPY_FUNCTIONS[np.clip](self, min, max, out)
 
 
 #: The reduction that ``reduce`` of an operation's ufunc computes.

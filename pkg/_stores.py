@@ -561,6 +561,8 @@ class ZarrOutput(Target):
     def _check(self, parents: list[Path], is_new: bool) -> None:
         if not self._store.parent.is_dir():
             raise self.unwritable(f"no folder {self._store.parent}")
+        if not hasattr(self._library, "config"):
+            raise self.unwritable(f"zarr 3 is needed, not {self._library.__version__}")
         self._format = self._library.config.get("default_zarr_format")
         for folder in parents:
             self._format = self._format_of(folder)

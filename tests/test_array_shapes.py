@@ -231,6 +231,18 @@ def test_flags() -> None:
         _ = x.flags.owndata
 
 
+def test_round_and_clip_as_methods() -> None:
+    host, x = pair()
+    for view in VIEWS.values():
+        assert_array(view(x).round(1), view(host).round(1))
+        assert_array(view(x).clip(2, 5), view(host).clip(2, 5))
+        assert_array(view(x).clip(max=3), view(host).clip(max=3))
+    out = pcd.empty(x.shape, x.dtype, device="cuda")
+    assert x.clip(2, 5, out) is out
+    with pytest.raises(TypeError, match="asnumpy.*tobytes"):
+        bytes(x)
+
+
 def test_astype_copies_or_not() -> None:
     _, x = pair()
     assert x.astype("f4", copy=False) is x and pcd.astype(x, "f4", copy=False) is x
