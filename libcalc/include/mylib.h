@@ -511,8 +511,9 @@ MYLIB_API mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, i
 
 /*
  * Writes out[i] = start + i * step to a one-dimensional array of any type but bool, computed in
- * that type (f16 in f32, rounded once).  start and step each point to one element of the type in
- * host memory; for f16, to f32 numbers.  For a GPU array the work is enqueued on 'stream'.
+ * that type (f16 in f32, rounded once); out[0] is start itself.  start and step each point to one
+ * element of the type in host memory; for f16, to f32 numbers.  For a GPU array the work is
+ * enqueued on 'stream'.
  */
 MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start,
                                     const void *step);

@@ -1065,7 +1065,7 @@ void reference_range(mylib_type type, const void *start, const void *step, int64
         double index = round_to(real, i), first = load_real(real, (const char *)start + part);
         double product = round_to(real, (quad)index * load_real(real, (const char *)step + part));
         double sum = round_to(real, (quad)first + product);
-        store_real(test_real_type(type), sum, (char *)value + part);
+        store_real(test_real_type(type), i == 0 ? first : sum, (char *)value + part);
     }
 }
 
