@@ -20,7 +20,7 @@ def without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-#: gzip finds repetitions over so many bytes.
+#: gzip finds repetitions within so many bytes.
 WINDOW = 32768
 
 

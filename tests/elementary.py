@@ -194,7 +194,7 @@ FUNCTIONS: dict[str, Function] = {
     "arcsinh": Function(gmpy2.asinh, 1.0, near([0.35, 1.0, 2.0**54], within(-4, 4))),
     "arccosh": Function(gmpy2.acosh, 1.0, at_least_1),
     "arctanh": Function(gmpy2.atanh, 1.0, near([1.0, -1.0, 0.17], within(-1, 1))),
-    "logaddexp": Function(logaddexp, 0.9, logarithms),
+    "logaddexp": Function(logaddexp, 0.75, logarithms),
     "erf": Function(gmpy2.erf, 1.0, near([0.875, -0.875, 5.92, 3.9], within(-6, 6))),
 }
 

@@ -941,10 +941,7 @@ def test_clip_to_ints_beyond_all_elements(x: str, bound: str) -> None:
     """They are no bounds, also where the other one widens the type."""
     values, other = np.array([1, 5], x), np.array(eval(bound))
     for text in ("clip(x, other, 2**64)", "clip(x, -(2**63), other)", "clip(x, -(2**70), 2**70)"):
-        try:
-            wanted = eval(text.replace("clip", "np.clip"), {"np": np, "x": values, "other": other})
-        except OverflowError:
-            continue  # of an int beyond all types
+        wanted = eval(text.replace("clip", "np.clip"), {"np": np, "x": values, "other": other})
         oracle.assert_same(evaluate(text, {"x": values, "other": other}), wanted, text, [values])
 
 

@@ -412,7 +412,7 @@ MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
 }
 
 /*
- * 2^(y log2 |x|) = 2^n 2^g, with n the nearest integer, at most 300: then the result is infinite.
+ * 2^(y log2 |x|) = 2^n 2^g, with n the nearest integer, limited to +-300: 0 or an infinite result.
  * log2 |x| has a relative error of 2^-51, its product with y is at most 151 if the result is
  * neither 0 nor infinite, and the exponential adds 2^-43.5.
  */
