@@ -121,8 +121,9 @@ class GpuCase(Case):
     """A statement over arrays ``a``, ``b``, ... that each library has on the GPU.
 
     `statement` is ours; `peers` has the peers' where theirs differs (None: they have none). ``out``
-    is an array for the result.  NumPy's result is that of `expected`, or of the statement. One call
-    reads and writes `nbytes`; None: all operands and the result.
+    is an array for the result, ``host`` the first operand in host memory.  NumPy's result is that
+    of `expected`, or of the statement. One call reads and writes `nbytes`; None: all operands and
+    the result.
     """
 
     device: str = "cuda"
@@ -153,6 +154,7 @@ class GpuCase(Case):
         if text is None:
             raise LookupError("no such operation or type")
         names = {"xp": library.api, **{name: library.put(x) for name, x in host.items()}}
+        names["host"] = next(iter(host.values()))
         if "out=out" in text:
             names["out"] = library.make(want.shape, want.dtype)
         call: Callable[[], Any] = eval(f"lambda: {text}", names)
@@ -456,6 +458,12 @@ def _call_cases() -> Iterator[Case]:
         ("xp.zeros(1000, device='cuda')", (("CuPy", "xp.zeros(1000)"), ("PyTorch", zeros))),
         ("a[10:20]", ()),
         ("float(a.sum())", ()),
+        ("a[0].item()", ()),
+        ("xp.asnumpy(a)", (("PyTorch", "a.cpu()"),)),
+        (
+            "xp.asarray(host, device='cuda')",
+            (("CuPy", "xp.asarray(host)"), ("PyTorch", "xp.from_numpy(host).cuda()")),
+        ),
     ):
         yield GpuCase(
             "gpu calls",

@@ -58,7 +58,6 @@ def asarray(obj: Any, dtype: Any = ..., device: Gpu = ..., *, copy: bool | None 
 def asarray(
     obj: Any, dtype: Any = ..., device: str | None = ..., *, copy: bool | None = ...
 ) -> Any: ...
-@in_default_mode
 def asarray(
     obj: Any, dtype: Any = None, device: str | None = None, *, copy: bool | None = None
 ) -> Any:
@@ -73,6 +72,15 @@ def asarray(
     array([1., 2., 3.], dtype=float32)
     """
     tell_dask()
+    if dtype is None and (copy is None or copy is True):
+        result = core.asarray_new(obj, device)
+        if result is not NotImplemented:
+            return result
+    return _asarray(obj, dtype, device, copy)
+
+
+@in_default_mode
+def _asarray(obj: Any, dtype: Any, device: str | None, copy: bool | None) -> Any:
     obj, copy = core.as_array(obj), copies("asarray", copy)
     dtype = None if dtype is None else dtype_of("asarray", dtype)
     if isinstance(obj, Array):

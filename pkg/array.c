@@ -394,6 +394,26 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     return new_on(state, ordinal, type, ndim, shape, strides);
 }
 
+/* Returns a new Array on a GPU with the elements of `source`, which is broadcast to the shape. */
+static PyObject *new_copy(core_state *state, mylib_device device, const mylib_array *source,
+                          int ndim, const int64_t *shape, const int64_t *strides)
+{
+    PyObject *stream;
+    mylib_status status;
+    WITHOUT_GIL(status = check_ordinal(device.index));
+    if (check_status(state, status) < 0 || current_stream(state, device, &stream) < 0)
+        return NULL;
+    PyObject *result = new_array(state, device, stream, source->type, ndim, shape, strides);
+    if (result != NULL) {
+        const mylib_array *target = &((array_object *)result)->a;
+        WITHOUT_GIL(status = mylib_copy_array(stream_handle(stream), target, source));
+        if (check_status(state, status) < 0)
+            Py_CLEAR(result);
+    }
+    Py_XDECREF(stream);
+    return result;
+}
+
 /* Makes an array filled with a number; declines what takes NumPy's conversions, or is wrong. */
 static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyObject *dtype,
                         PyObject *device, PyObject **result_ret)
@@ -401,9 +421,8 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
     static const char zero[16];
     _Alignas(16) char number[16];
     int64_t shape[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
-    mylib_array target;
     PyArray_Descr *descr = NULL;
-    PyObject *stream = NULL, *result;
+    PyObject *result;
     mylib_device place;
     mylib_type type;
     mylib_status status;
@@ -428,31 +447,21 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
         Py_DECREF(descr);
         return OTHER_TYPE;
     }
+    const mylib_array source = {number, {MYLIB_CPU, 0}, type, 0, NULL, NULL};
     if (on_gpu) {
         Py_DECREF(descr);
-        WITHOUT_GIL(status = check_ordinal(place.index));
-        if (check_status(state, status) < 0 || current_stream(state, place, &stream) < 0)
-            return FAILED;
-        result = new_array(state, place, stream, type, ndim, shape, NULL);
-        if (result != NULL)
-            target = ((array_object *)result)->a;
+        result = new_copy(state, place, &source, ndim, shape, NULL);
     } else if (memcmp(number, zero, type_sizes[type]) == 0) {
         /* Untouched pages of zeros take no memory. */
-        *result_ret = PyArray_Zeros(ndim, (npy_intp *)shape, descr, 0);
-        return *result_ret != NULL ? DONE : FAILED;
-    } else {
-        result = PyArray_Empty(ndim, (npy_intp *)shape, descr, 0);
-        if (result != NULL)
-            describe_array((PyArrayObject *)result, type, &target, dims);
-    }
-    if (result != NULL) {
-        const mylib_array source = {number, {MYLIB_CPU, 0}, type, 0, NULL, NULL};
-        WITHOUT_GIL_IF(on_gpu || count_of(ndim, shape) >= RELEASE_GIL_COUNT,
-                       status = mylib_copy_array(stream_handle(stream), &target, &source));
+        result = PyArray_Zeros(ndim, (npy_intp *)shape, descr, 0);
+    } else if ((result = PyArray_Empty(ndim, (npy_intp *)shape, descr, 0)) != NULL) {
+        mylib_array target;
+        describe_array((PyArrayObject *)result, type, &target, dims);
+        WITHOUT_GIL_IF(count_of(ndim, shape) >= RELEASE_GIL_COUNT,
+                       status = mylib_copy_array(NULL, &target, &source));
         if (check_status(state, status) < 0)
             Py_CLEAR(result);
     }
-    Py_XDECREF(stream);
     *result_ret = result;
     return result != NULL ? DONE : FAILED;
 }
@@ -471,9 +480,18 @@ static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize
                      args[5]);
 }
 
-/* Finds the order of the axes of a new array in the layout of one with these strides. */
-static void sort_axes(int ndim, const int64_t *strides, int *axes)
+/*
+ * Finds the order of the axes of a new array in memory, from the slowest: 'C', 'F', or like those of
+ * an array, 'A' or 'K'.  That array has these strides, or NULL if its dimensions are others.
+ */
+static void find_axes(int ndim, int order, const int64_t *strides, int is_c, int is_f, int *axes)
 {
+    const int keeps = order == 'A' || (order == 'K' && strides != NULL);
+    const int is_fortran = order == 'F' || (keeps && is_f && !is_c);
+    for (int i = 0; i < ndim; i++)
+        axes[i] = is_fortran ? ndim - 1 - i : i;
+    if (order != 'K' || !keeps || is_c || is_f)
+        return;
     for (int d = 0; d < ndim; d++) {
         int i = d;
         for (; i > 0 && llabs(strides[axes[i - 1]]) < llabs(strides[d]); i--)
@@ -517,12 +535,7 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
         memcpy(shape, like.shape, sizeof *shape * (size_t)ndim);
     else if ((ndim = take_dims(shape_object, shape)) < 0 || check_sizes(ndim, shape) < 0)
         return NULL;
-    const int keeps = order == 'A' || (order == 'K' && ndim == like.ndim);
-    const int is_fortran = order == 'F' || (keeps && is_f && !is_c);
-    for (int i = 0; i < ndim; i++)
-        axes[i] = is_fortran ? ndim - 1 - i : i;
-    if (order == 'K' && keeps && !is_c && !is_f)
-        sort_axes(ndim, like.strides, axes);
+    find_axes(ndim, order, ndim == like.ndim ? like.strides : NULL, is_c, is_f, axes);
     find_strides(ndim, shape, axes, (int64_t)PyDataType_ELSIZE(descr), strides);
     if (ordinal < 0) {
         Py_INCREF(descr);
@@ -532,6 +545,35 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
     if (!find_type(descr->type_num, &type) && take_dtype((PyObject *)descr, &type) < 0)
         return NULL;
     return new_on(state, ordinal, type, ndim, shape, strides);
+}
+
+/*
+ * Returns a plain NumPy array copied to the GPU that `device` names; its axes lie in memory as those
+ * of NumPy's copies.  NotImplemented for other objects and types, and for the CPU.
+ */
+static PyObject *asarray_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    core_state *state = PyModule_GetState(module);
+    int axes[MYLIB_MAX_NDIM];
+    int64_t strides[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
+    mylib_array source;
+    mylib_device place;
+    mylib_type type;
+    if (check_count("asarray_new", count, 2) < 0)
+        return NULL;
+    PyArrayObject *array = (PyArrayObject *)args[0];
+    if (!PyArray_CheckExact(args[0]) || !find_type(PyArray_TYPE(array), &type) ||
+        !PyArray_ISNOTSWAPPED(array))
+        Py_RETURN_NOTIMPLEMENTED;
+    if (parse_device(state, args[1], &place) < 0)
+        return NULL;
+    if (place.kind == MYLIB_CPU || place.index == MYLIB_ALL_GPUS)
+        Py_RETURN_NOTIMPLEMENTED;
+    describe_array(array, type, &source, dims);
+    find_axes(source.ndim, 'K', source.strides, PyArray_IS_C_CONTIGUOUS(array),
+              PyArray_IS_F_CONTIGUOUS(array), axes);
+    find_strides(source.ndim, source.shape, axes, type_sizes[type], strides);
+    return new_copy(state, place, &source, source.ndim, source.shape, strides);
 }
 
 /* Returns the only element of an Array, once it is computed, as a Python number. */
@@ -733,6 +775,7 @@ PyMethodDef array_functions[] = {
     {"empty", empty_function, METH_VARARGS, NULL},
     {"fill", FASTCALL(fill_function), METH_FASTCALL, NULL},
     {"empty_like", empty_like_function, METH_VARARGS, NULL},
+    {"asarray_new", FASTCALL(asarray_new_function), METH_FASTCALL, NULL},
     {"item", item_function, METH_O, NULL},
     {"as_array", as_array_function, METH_O, NULL},
     {"view", FASTCALL(view_function), METH_FASTCALL | METH_KEYWORDS, NULL},

@@ -13,7 +13,7 @@
 #include <pthread.h>
 #include <unistd.h>
 
-static const mylib_device gpu = {MYLIB_CUDA, 0};
+static const mylib_device gpu = {MYLIB_CUDA, 0}, cpu = {MYLIB_CPU, 0};
 static const place places[] = {
     {{MYLIB_CPU, 0}, 0}, {{MYLIB_CPU, 0}, 1}, {{MYLIB_CUDA, 0}, 0}, {{MYLIB_CUDA, 1}, 0}};
 
@@ -71,19 +71,42 @@ static void test_pairs_of_types(rng *r)
     }
 }
 
+/* Short copies at odd addresses: to the host, a kernel sends words for which the CPU polls. */
+static void test_short_bytes(void)
+{
+    enum { MOST = 1032 };
+    static unsigned char from[MOST], to[MOST];
+    void *memory = NULL;
+    CHECK_OK(mylib_alloc(gpu, MOST + 4, NULL, &memory));
+    for (int i = 0; i < MOST; i++)
+        from[i] = (unsigned char)(1 + 7 * i);
+    for (int at = 0; at < 4; at++) {
+        for (int n = 1; n < MOST; n = n == 20 ? 1016 : n + 1) {
+            char *there = (char *)memory + at;
+            test_set_case("%d bytes at %d", n, at);
+            memset(to, 0x77, sizeof to);
+            CHECK_OK(mylib_copy(gpu, there, cpu, from, (size_t)n, NULL));
+            CHECK_OK(mylib_copy(cpu, to, gpu, there, (size_t)n, NULL));
+            CHECK(memcmp(to, from, (size_t)n) == 0, "other bytes came back");
+            CHECK(to[n] == 0x77, "the copy wrote beyond its end");
+        }
+    }
+    CHECK_OK(mylib_free(gpu, memory, NULL));
+}
+
 /* Around small copies, the sizes of pieces and of slots; contiguous, strided, and converted. */
 static void test_sizes(rng *r, int slot_kib)
 {
-    static const int64_t sizes[] = {1,       4095,    4096,    4097,     65535,   65536,   65537,
-                                    131072,  262144,  524287,  524288,   524289,  2097151, 2097153,
-                                    4194304, 6291456, 6291457, 12582919, 33554439};
+    static const int64_t sizes[] = {1,       1025,    4095,    4096,    4097,     65535,   65536,
+                                    65537,   131072,  262144,  524287,  524288,   524289,  2097151,
+                                    2097153, 4194304, 6291456, 6291457, 12582919, 33554439};
     static const mylib_type pairs[][2] = {{MYLIB_I8, MYLIB_I8},
                                           {MYLIB_F64, MYLIB_F64},
                                           {MYLIB_F64, MYLIB_F32},
                                           {MYLIB_I8, MYLIB_I64}};
     /* Emulated, the two largest are most of the work. */
     const int is_whole = test_is_long || slot_kib == 0 || !test_is_emulated();
-    const int count = test_quick ? 6 : is_whole ? 19 : 17;
+    const int count = test_quick ? 7 : is_whole ? 20 : 18;
     use_slots(slot_kib);
     FOR_EACH_WAY(to, from)
     {
@@ -609,6 +632,7 @@ int main(int argc, char **argv)
     test_stream_errors();
     test_pairs_of_types(&r);
     test_random(&r);
+    test_short_bytes();
     test_sizes(&r, 0);
     test_sizes(&r, 64);
     test_sizes(&r, 1); /* out of range: the default */

@@ -728,7 +728,10 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
 
 /* ---- Copies between host and GPU ----------------------------------------------------------- */
 
-/* Copies in one piece by a kernel, through a small pinned buffer: one launch and one wait. */
+/*
+ * Copies in one piece through a small pinned buffer, and waits.  To the GPU the copy engine is
+ * faster than a kernel that reads the buffer.  From the GPU it is not if it has to wait for a kernel.
+ */
 static mylib_status copy_small(job *j, void *stream)
 {
     const mylib_layout *l = j->layout;
@@ -737,7 +740,11 @@ static mylib_status copy_small(job *j, void *stream)
     mylib_status st = take_buffer(&s.pinned);
     if (st != MYLIB_OK)
         return st;
-    if (j->on_gpu == 1 && j->copies_bytes && nbytes <= MYLIB_FETCHED_NBYTES) {
+    if (j->on_gpu == 0 && j->copies_bytes) {
+        move_piece(j, 1, 0, l->count, s.pinned, 0);
+        CUDA_TRY(cudaMemcpyAsync(l->data[0], s.pinned, nbytes, cudaMemcpyDefault, stream));
+        CUDA_TRY(cudaStreamSynchronize(stream));
+    } else if (j->on_gpu == 1 && j->copies_bytes && nbytes <= MYLIB_FETCHED_NBYTES) {
         const mylib_fetch_args args = {l->data[1], (uint64_t *)s.pinned, (int32_t)nbytes};
         const int words = (args.nbytes + 3) / 4;
         clear_words(args.to, words);
