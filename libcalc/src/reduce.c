@@ -341,12 +341,13 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
     }
     MYLIB_TRY(mylib_check_exponents(v->program, out->device, stream, &layout));
     /*
-     * The CPU reads terms whose order does not matter in the order of memory: integers, and minima
-     * and maxima of floats unless they turn out to be 0.
+     * Terms whose order does not matter are read in the order of memory: integers, and on the CPU
+     * minima and maxima of floats unless they turn out to be 0.
      */
     const mylib_type carrier = mylib_carrying_type(reduction, v->type);
-    const int is_extreme = reduction >= MYLIB_MIN && (v->type == MYLIB_F32 || v->type == MYLIB_F64);
-    int is_ordered = device.kind != MYLIB_CPU || (carrier > MYLIB_U64 && !is_extreme);
+    const int is_extreme = device.kind == MYLIB_CPU && reduction >= MYLIB_MIN &&
+                           (v->type == MYLIB_F32 || v->type == MYLIB_F64);
+    int is_ordered = carrier > MYLIB_U64 && !is_extreme;
     split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
     st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
                                               kept_ndim, out->type)

@@ -21,6 +21,9 @@
 #define ONE_BLOCK_NBYTES (128 << 10)
 /* The most integers of an output that a thread block combines across. */
 #define MOST_INTEGERS (MYLIB_EXACT_TERMS * MYLIB_CUDA_WARPS)
+/* More threads share each column while the thread blocks are fewer, and take wider parts of rows. */
+#define ENOUGH_COLUMN_BLOCKS 512
+#define LEAST_ROW_NBYTES 64
 /* The maximum thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
@@ -320,6 +323,28 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     args->grid = args->outputs << bits;
 }
 
+/* Chooses the kernel for columns: how many lie side by side, and how many threads share them. */
+static void choose_columns(mylib_reduce_args *args)
+{
+    const int width = 16 / (int)mylib_type_size((mylib_type)args->carrier);
+    args->way = MYLIB_REDUCE_COLUMNS;
+    args->lane_bits =
+        mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
+    args->width = is_widened(args, 0) && are_vectors(args, width) ? width : 1;
+    args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
+    args->parts = args->blocks;
+    for (args->width_bits = 5;; args->width_bits--) {
+        const int64_t nbytes = (int64_t)args->width * args->input_size[0] << args->width_bits;
+        args->share_bits =
+            args->lane_bits >= 5 ? mylib_log2_of(MYLIB_CUDA_THREADS) - args->width_bits : 0;
+        args->grid = mylib_divide_up(
+            args->outputs, (int64_t)(MYLIB_CUDA_THREADS >> args->share_bits) * args->width);
+        if (args->grid * args->grid_rows >= ENOUGH_COLUMN_BLOCKS || nbytes <= LEAST_ROW_NBYTES ||
+            args->share_bits == 0 || args->share_bits == args->lane_bits)
+            return;
+    }
+}
+
 /* Chooses the kernel, the blocks of a group, the parts of an output, and the grid. */
 static void choose_way(int device, mylib_reduce_args *args)
 {
@@ -332,16 +357,7 @@ static void choose_way(int device, mylib_reduce_args *args)
         return;
     }
     if (are_columns(args)) {
-        const int width = 16 / (int)mylib_type_size((mylib_type)args->carrier);
-        args->way = MYLIB_REDUCE_COLUMNS;
-        args->lane_bits =
-            mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
-        args->warp_bits = args->lane_bits >= 5 ? 3 : 0;
-        args->width = is_widened(args, 0) && are_vectors(args, width) ? width : 1;
-        args->grid = mylib_divide_up(args->outputs, (MYLIB_CUDA_WARPS >> args->warp_bits) *
-                                                        MYLIB_CUDA_WARP * args->width);
-        args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
-        args->parts = args->blocks;
+        choose_columns(args);
         return;
     }
     int warps = 1;

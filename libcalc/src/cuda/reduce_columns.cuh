@@ -120,10 +120,11 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
     constexpr int SOME_BITS = 3;
     alignas(16) __shared__ unsigned char storage[STEPS * THREADS * sizeof(values)];
     values *waits = (values *)storage, *room = waits;
-    const int t = threadIdx.x % WARP, warp = threadIdx.x / WARP, bits = args.warp_bits;
-    const int sub = warp & ((1 << bits) - 1), steps = args.lane_bits - bits;
-    const int64_t wanted =
-        (((int64_t)blockIdx.x * (WARPS >> bits) + (warp >> bits)) * WARP + t) * W;
+    /* 2^side threads have adjacent columns; 2^bits such groups share them. */
+    const int side = args.width_bits, bits = args.share_bits, steps = args.lane_bits - bits;
+    const int t = threadIdx.x & ((1 << side) - 1), sub = threadIdx.x >> side & ((1 << bits) - 1);
+    const int64_t group = ((int64_t)blockIdx.x * THREADS + threadIdx.x) >> side >> bits;
+    const int64_t wanted = ((group << side) + t) * W;
     const uint32_t output = (uint32_t)(wanted < args.outputs ? wanted : args.outputs - W);
     const char *const first[2] = {first_term(args, 0, output), NULL};
 
@@ -169,7 +170,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
             for (int half = 1 << bits >> 1; half > 0; half >>= 1) {
                 if (sub < half && sub + half < lanes)
                     value = room[threadIdx.x] =
-                        combine_columns(f, value, room[threadIdx.x + half * WARP]);
+                        combine_columns(f, value, room[threadIdx.x + (half << side)]);
                 __syncthreads();
             }
         }

@@ -70,9 +70,23 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
             for (int i = 1; i < ROWS; i++)
                 p[i] = i < count ? p[0] + i * APART<F> * step : p[0];
         } else {
+            /* Offsets take divisions: within a row of the innermost dimension, they are added. */
+            const int64_t size = args.shape[args.ndim - 1];
+            const int64_t step = args.in_strides[k][args.ndim - 1] * APART<F>;
+            int64_t index = remainder_of(term, size);
+            p[0] = first[k] + offset_of_term(args, k, term);
 #pragma unroll
-            for (int i = 0; i < ROWS; i++)
-                p[i] = i < count ? first[k] + offset_of_term(args, k, term + i * APART<F>) : p[0];
+            for (int i = 1; i < ROWS; i++) {
+                index += APART<F>;
+                if (i >= count) {
+                    p[i] = p[0];
+                } else if (index < size) {
+                    p[i] = p[i - 1] + step;
+                } else {
+                    p[i] = first[k] + offset_of_term(args, k, term + i * APART<F>);
+                    index -= size;
+                }
+            }
         }
         load_terms<C, ROWS>(args, k, p, y);
 #pragma unroll

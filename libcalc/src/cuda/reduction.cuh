@@ -179,8 +179,8 @@ __device__ __forceinline__ C reduce_vectors(F f, C (&x)[V][E])
 }
 
 /*
- * A warp owns adjacent outputs; or 2^bits warps share them, and warp `sub` takes lanes sub, sub +
- * 2^bits, ... The tree visits these, 2^steps of them, in the order of their bit-reversed numbers.
+ * 2^bits threads share an output, and thread `sub` takes lanes sub, sub + 2^bits, ... The tree
+ * visits these, 2^steps of them, in the order of their bit-reversed numbers.
  */
 __device__ __forceinline__ int lane_of(unsigned m, int sub, int steps, int bits)
 {
