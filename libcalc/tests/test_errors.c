@@ -587,7 +587,6 @@ static void test_devices(void)
     CHECK((config.cuda_version[0] != '\0') == config.has_cuda, "has_cuda %d, cuda_version \"%s\"",
           config.has_cuda, config.cuda_version);
     CHECK(config.threads >= 1, "%d threads", config.threads);
-    CHECK(config.threads >= 1, "%d threads", config.threads);
 
     mylib_status status = mylib_cuda_device_count(&count);
     CHECK(status == MYLIB_OK ? count > 0 : status == MYLIB_ERR_NO_DEVICE && count == 0,
