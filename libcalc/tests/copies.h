@@ -194,10 +194,8 @@ static inline void check_copy(rng *r, const layout *dst, mylib_type dst_type, pl
 /* One dimension of n elements, 'step' elements apart. */
 static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
 {
-    layout l = {.ndim = 1};
-    l.shape[0] = n;
-    l.strides[0] = step * (int64_t)mylib_type_size(type);
-    layout_measure(&l, (int64_t)mylib_type_size(type));
+    layout l = {.ndim = 1, .shape = {n}, .strides = {step * test_size(type)}};
+    layout_measure(&l, test_size(type));
     return l;
 }
 
