@@ -3,7 +3,8 @@
  * headers below.
  *
  * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4, its name for users, and the
- * matching -march; its only global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
+ * matching -march; its only global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one
+ * at run time.
  */
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
