@@ -16,8 +16,7 @@ const char *mylib_version(void) { return VERSION; }
 
 mylib_status mylib_get_config(mylib_config *config_ret)
 {
-    if (config_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "config_ret is NULL");
+    RETURN_IF_NULL(config_ret);
     config_ret->version = VERSION;
     config_ret->compiler = MYLIB_BUILD_COMPILER;
     config_ret->has_cuda = MYLIB_BUILD_HAS_CUDA;
@@ -34,8 +33,7 @@ mylib_status mylib_get_config(mylib_config *config_ret)
 mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void **ptr_ret)
 {
     RETURN_IF_ERROR(mylib_check_device(device));
-    if (ptr_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
+    RETURN_IF_NULL(ptr_ret);
     if (device.kind == MYLIB_CUDA)
         return mylib_cuda_alloc(device.index, nbytes, stream, ptr_ret);
     void *ptr = NULL;
@@ -62,8 +60,8 @@ mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_dev
     RETURN_IF_ERROR(mylib_check_device(src_device));
     if (nbytes == 0)
         return MYLIB_OK;
-    if (dst == NULL || src == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
+    RETURN_IF_NULL(dst);
+    RETURN_IF_NULL(src);
     if (nbytes > PTRDIFF_MAX)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "nbytes is %zu: no memory is so large", nbytes);
     if (dst_device.kind == MYLIB_CPU && src_device.kind == MYLIB_CPU)

@@ -14,9 +14,7 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
                                 int k, void *packed, mylib_type to, mylib_type from)
 {
     mylib_operation operation;
-    mylib_strides strides[2];
-    mylib_layout part;
-    part.strides = strides;
+    DECLARE_LAYOUT(part, 2);
     mylib_layout_copy(&part, layout);
     mylib_layout_set_contiguous(&part, k, packed, mylib_type_size(to));
     mylib_layout_simplify(&part);
@@ -134,12 +132,10 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
                                mylib_copies *copies)
 {
     mylib_operation operation;
-    mylib_strides strides[2];
-    mylib_layout layout;
+    DECLARE_LAYOUT(layout, 2);
 
-    layout.strides = strides;
-    if (dst == NULL || src == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", dst == NULL ? "dst" : "src");
+    RETURN_IF_NULL(dst);
+    RETURN_IF_NULL(src);
     RETURN_IF_ERROR(mylib_layout_init_named(&layout, dst, src, 1, names));
     if (layout.count == 0)
         return MYLIB_OK;

@@ -66,12 +66,10 @@ out:
 static mylib_status check_input(mylib_type type, int k, mylib_device device, void *stream,
                                 const mylib_layout *layout)
 {
-    mylib_strides strides[2];
-    mylib_layout l;
+    DECLARE_LAYOUT(l, 2);
     mylib_operation copy;
     if (layout->is_host_scalar[k])
         return check_number(type, layout->data[k]);
-    l.strides = strides;
     mylib_layout_begin(&l, layout, 2);
     mylib_layout_set_operand(&l, 1, layout, k);
     mylib_operation_of_conversion(&copy, type, type);
@@ -82,14 +80,11 @@ static mylib_status check_input(mylib_type type, int k, mylib_device device, voi
 static mylib_status check_register(const mylib_program *program, int end, int target,
                                    mylib_device device, void *stream, const mylib_layout *layout)
 {
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout l;
     mylib_program before = *program;
-    mylib_statement *statement;
-    mylib_status st;
+    DECLARE_LARGE_LAYOUT(l, layout->operands);
     while (program->statement[end - 1].target != target)
         end--;
-    statement = malloc((size_t)program->statements * sizeof *statement);
+    mylib_statement *statement = malloc((size_t)program->statements * sizeof *statement);
     if (statement == NULL)
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program",
                           program->statements);
@@ -98,13 +93,8 @@ static mylib_status check_register(const mylib_program *program, int end, int ta
     before.statement = statement;
     before.statements = end;
     before.result_type = program->statement[end - 1].result_type;
-    if ((st = mylib_take_rows(&l, few, layout->operands)) == MYLIB_OK) {
-        mylib_layout_begin(&l, layout, layout->operands);
-        for (int k = 1; k < layout->operands; k++)
-            mylib_layout_set_operand(&l, k, layout, k);
-        st = check_values(&before, device, stream, &l);
-        mylib_free_rows(&l, few);
-    }
+    mylib_layout_copy(&l, layout);
+    mylib_status st = check_values(&before, device, stream, &l);
     free(statement);
     return st;
 }

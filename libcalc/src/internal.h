@@ -52,6 +52,13 @@ void mylib_end_cleanup(void);
             goto out; \
     } while (0)
 
+/* Returns MYLIB_ERR_ARGUMENT, with a message that names the argument, if a pointer is NULL. */
+#define RETURN_IF_NULL(pointer) \
+    do { \
+        if ((pointer) == NULL) \
+            return mylib_fail(MYLIB_ERR_ARGUMENT, #pointer " is NULL"); \
+    } while (0)
+
 /* ---- The table (table.c) ------------------------------------------------------------------- */
 
 /* Tells whether `op` is of a REVERSED row. */
@@ -279,20 +286,25 @@ typedef struct mylib_layout {
     uint8_t is_host_scalar[MYLIB_MAX_OPERANDS];
 } mylib_layout;
 
-/* Gives a layout `rows` rows of strides: `few`, of MYLIB_FEW_ROWS, or heap memory. */
-#define MYLIB_FEW_ROWS 6
-mylib_status mylib_take_many_rows(mylib_layout *layout, int rows);
-static inline mylib_status mylib_take_rows(mylib_layout *layout, mylib_strides *few, int rows)
-{
-    layout->strides = few;
-    return rows <= MYLIB_FEW_ROWS ? MYLIB_OK : mylib_take_many_rows(layout, rows);
-}
+/* Declares a layout with `rows` rows of strides, a constant. */
+#define DECLARE_LAYOUT(name, rows) \
+    mylib_strides name##_rows[rows]; \
+    mylib_layout name; \
+    name.strides = name##_rows
 
-static inline void mylib_free_rows(mylib_layout *layout, const mylib_strides *few)
-{
-    if (layout->strides != few)
-        free(layout->strides);
-}
+#define MYLIB_FEW_ROWS 6
+mylib_status mylib_take_rows(mylib_layout *layout, int rows, mylib_strides **memory_ret);
+static inline void mylib_free_rows(mylib_strides *const *memory) { free(*memory); }
+
+/*
+ * Does the same for any number of rows: more than a few are on the heap, until the end of the
+ * block.  Returns from the function if there is no memory.
+ */
+#define DECLARE_LARGE_LAYOUT(name, rows) \
+    __attribute__((cleanup(mylib_free_rows))) mylib_strides *name##_memory = NULL; \
+    DECLARE_LAYOUT(name, MYLIB_FEW_ROWS); \
+    if ((rows) > MYLIB_FEW_ROWS) \
+    RETURN_IF_ERROR(mylib_take_rows(&name, rows, &name##_memory))
 
 /* Copies a layout and its strides; *to already has rows of its own. */
 void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);

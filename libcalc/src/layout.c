@@ -214,9 +214,9 @@ const char *const mylib_operand_names[MYLIB_MAX_OPERANDS] = {
     "in[17]", "in[18]", "in[19]", "in[20]", "in[21]", "in[22]", "in[23]", "in[24]", "in[25]",
     "in[26]", "in[27]", "in[28]", "in[29]", "in[30]", "in[31]"};
 
-mylib_status mylib_take_many_rows(mylib_layout *layout, int rows)
+mylib_status mylib_take_rows(mylib_layout *layout, int rows, mylib_strides **memory_ret)
 {
-    layout->strides = malloc((size_t)rows * sizeof *layout->strides);
+    layout->strides = *memory_ret = malloc((size_t)rows * sizeof *layout->strides);
     if (layout->strides == NULL)
         return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for the strides of %d operands", rows);
     return MYLIB_OK;
@@ -251,9 +251,7 @@ COLD static mylib_status refuse_shape(const mylib_array *out, const mylib_array 
 mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *out,
                                      const mylib_array *in, int inputs, const char *const *names)
 {
-    mylib_status st = check_and_count(names[0], out, &layout->count);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(check_and_count(names[0], out, &layout->count));
     int ndim = out->ndim;
     memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
     layout->operands = 1 + inputs;
@@ -265,8 +263,7 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
     for (int k = 0; k < inputs; k++) {
         const mylib_array *a = &in[k];
         int64_t count, *strides = layout->strides[1 + k];
-        if ((st = check_and_count(names[1 + k], a, &count)) != MYLIB_OK)
-            return st;
+        RETURN_IF_ERROR(check_and_count(names[1 + k], a, &count));
         int missing = ndim - a->ndim, fits = missing >= 0;
         for (int d = 0; d < a->ndim && fits; d++)
             fits = a->shape[d] == out->shape[missing + d] || a->shape[d] == 1;
@@ -593,8 +590,7 @@ mylib_status mylib_overlaps_itself(const mylib_array *array, int *overlaps_ret)
 {
     int64_t count = 0;
     RETURN_IF_ERROR(check_and_count("array", array, &count));
-    if (overlaps_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "overlaps_ret is NULL");
+    RETURN_IF_NULL(overlaps_ret);
     *overlaps_ret = count != 0 && array->strides != NULL &&
                     mylib_elements_overlap(array->ndim, array->shape, array->strides,
                                            mylib_type_size(array->type));

@@ -53,11 +53,9 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
                                const mylib_array *out, const mylib_array *in, mylib_layout *layout,
                                const char *const *names)
 {
-    mylib_status st = mylib_check_places(device, out, in, layout->operands - 1, names + 1);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_check_places(device, out, in, layout->operands - 1, names + 1));
     const mylib_mode mode = mylib_enter_mode();
-    st = mylib_check_exponents(program, out->device, stream, layout);
+    mylib_status st = mylib_check_exponents(program, out->device, stream, layout);
     if (st == MYLIB_OK)
         st = call_backend(program, device, stream, out, layout, names);
     mylib_leave_mode(mode);
@@ -67,25 +65,16 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
 /* Tells whether op is a power of floats with the scalar 2 in host memory: x * x (power.h). */
 static int is_square(mylib_op op, mylib_type type, const mylib_array *in)
 {
-    t_f16 half;
-    t_f32 single;
-    t_f64 number;
-    if (op != MYLIB_OP_power || in[1].type != type || in[1].ndim != 0 ||
-        in[1].device.kind != MYLIB_CPU || in[1].data == NULL)
-        return 0;
-    switch ((int)type) {
-    case MYLIB_F16:
-        memcpy(&half, in[1].data, sizeof half);
-        return half.bits == 0x4000;
-    case MYLIB_F32:
-        memcpy(&single, in[1].data, sizeof single);
-        return single == 2;
-    case MYLIB_F64:
-        memcpy(&number, in[1].data, sizeof number);
-        return number == 2;
-    default:
-        return 0;
-    }
+    static const t_f16 half = {0x4000};
+    static const t_f32 single = 2;
+    static const t_f64 number = 2;
+    const void *two = type == MYLIB_F16   ? (const void *)&half
+                      : type == MYLIB_F32 ? (const void *)&single
+                      : type == MYLIB_F64 ? (const void *)&number
+                                          : NULL;
+    return op == MYLIB_OP_power && two != NULL && in[1].type == type && in[1].ndim == 0 &&
+           in[1].device.kind == MYLIB_CPU && in[1].data != NULL &&
+           memcmp(in[1].data, two, mylib_type_size(type)) == 0;
 }
 
 /* Does mylib_map(), which ignores `type`, or mylib_map_as() if `converts`. */
@@ -94,12 +83,10 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
 {
     mylib_operation operation;
     mylib_type input_types[2];
-    mylib_strides strides[3];
-    mylib_layout layout;
+    DECLARE_LAYOUT(layout, 3);
 
-    if (out == NULL || in == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", out == NULL ? "out" : "in");
-    layout.strides = strides;
+    RETURN_IF_NULL(out);
+    RETURN_IF_NULL(in);
     type = converts ? type : in[0].type;
     op = is_square(op, type, in) ? MYLIB_OP_square : op;
     int inputs = mylib_op_arity(op);
@@ -146,10 +133,8 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
     mylib_array in[3] = {{0}, {0}, {0}};
     mylib_type types[3];
     mylib_operation operation;
-    mylib_strides strides[4];
-    mylib_layout layout;
+    DECLARE_LAYOUT(layout, 4);
 
-    layout.strides = strides;
     for (int k = 0; k < 3; k++) {
         RETURN_IF_ERROR(mylib_check_array(names[1 + k], given[k]));
         in[k] = *given[k];
@@ -164,31 +149,23 @@ mylib_status mylib_select(mylib_device device, void *stream, const mylib_array *
 mylib_status mylib_program_run(const mylib_program *program, mylib_device device, void *stream,
                                const mylib_array *out, const mylib_array *in)
 {
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout layout;
-    mylib_status st;
-
-    if (program == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
-    if ((st = mylib_take_rows(&layout, few, 1 + program->inputs)) != MYLIB_OK)
-        return st;
-    MYLIB_TRY(mylib_check_device_of_call(device));
-    MYLIB_TRY(mylib_layout_init(&layout, out, in, program->inputs));
+    RETURN_IF_NULL(program);
+    DECLARE_LARGE_LAYOUT(layout, 1 + program->inputs);
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
+    RETURN_IF_ERROR(mylib_layout_init(&layout, out, in, program->inputs));
     for (int k = 0; k < program->inputs; k++)
         if (in[k].type != program->input_type[k])
-            MYLIB_TRY(mylib_fail(
-                MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s", k,
-                mylib_type_name(in[k].type), mylib_type_name((mylib_type)program->input_type[k])));
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s",
+                              k, mylib_type_name(in[k].type),
+                              mylib_type_name((mylib_type)program->input_type[k]));
     if (out->type != program->result_type)
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
-                             mylib_type_name((mylib_type)program->result_type),
-                             mylib_type_name(out->type)));
-    MYLIB_TRY(map_layout(program, device, stream, out, in, &layout, mylib_operand_names));
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
+                          mylib_type_name((mylib_type)program->result_type),
+                          mylib_type_name(out->type));
+    RETURN_IF_ERROR(map_layout(program, device, stream, out, in, &layout, mylib_operand_names));
     if (layout.count != 0 && out->device.kind == MYLIB_CPU)
         mylib_raise_flags(program->flags);
-out:
-    mylib_free_rows(&layout, few);
-    return st;
+    return MYLIB_OK;
 }
 
 mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start, const void *step)
@@ -197,8 +174,8 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     mylib_status st = MYLIB_OK;
 
     RETURN_IF_ERROR(mylib_check_array("out", out));
-    if (start == NULL || step == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL", start == NULL ? "start" : "step");
+    RETURN_IF_NULL(start);
+    RETURN_IF_NULL(step);
     if (out->ndim != 1)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out has %d dimensions: expected 1", (int)out->ndim);
     if (out->type == MYLIB_BOOL)
@@ -246,23 +223,18 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     static const char *const names[] = {"out", "a", "b"};
     const mylib_type types[2] = {type, type};
     mylib_operation operation;
-    mylib_strides strides[3];
-    mylib_layout layout;
-    mylib_status st = mylib_operation_of_op(&operation, op, type, types);
-    if (st != MYLIB_OK)
-        return st;
+    DECLARE_LAYOUT(layout, 3);
+    RETURN_IF_ERROR(mylib_operation_of_op(&operation, op, type, types));
     const mylib_program *program = &operation.program;
     if (n < 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "n is %lld: expected 0 or more", (long long)n);
     if (n == 0)
         return MYLIB_OK;
-    if (out == NULL || a == NULL || (program->inputs == 2 && b == NULL))
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
-                          out == NULL ? "out"
-                          : a == NULL ? "a"
-                                      : "b");
+    RETURN_IF_NULL(out);
+    RETURN_IF_NULL(a);
+    if (program->inputs == 2)
+        RETURN_IF_NULL(b);
 
-    layout.strides = strides;
     mylib_layout_begin_row(&layout, n, program->inputs == 2 ? 3 : 2);
     layout.data[0] = out;
     layout.data[1] = (char *)a;
@@ -284,7 +256,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     }
 
     const mylib_mode mode = mylib_enter_mode();
-    st = mylib_check_exponents(program, (mylib_device){MYLIB_CPU, 0}, NULL, &layout);
+    mylib_status st = mylib_check_exponents(program, (mylib_device){MYLIB_CPU, 0}, NULL, &layout);
     if (st == MYLIB_OK)
         st = map_row(op, type, program, &layout);
     mylib_leave_mode(mode);

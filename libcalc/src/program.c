@@ -30,28 +30,26 @@ static mylib_status check_count(const char *what, int count, int least, int most
     return MYLIB_OK;
 }
 
-static mylib_status check_type(const char *what, int index, int type)
+/* Returns a status, whose message begins with what is wrong: "step 3: ...". */
+static mylib_status locate(const char *what, int index, mylib_status st)
 {
-    if (mylib_type_name((mylib_type)type) != NULL)
-        return MYLIB_OK;
-    return mylib_fail(MYLIB_ERR_ARGUMENT,
-                      "%s %d: unknown element type %d: types are 0 to %d (mylib_type)", what, index,
-                      type, MYLIB_TYPE_COUNT - 1);
+    char reason[MYLIB_MESSAGE_SIZE];
+    if (st == MYLIB_OK)
+        return st;
+    strcpy(reason, mylib_last_message());
+    return mylib_fail(st, "%s %d: %.900s", what, index, reason);
 }
 
-static mylib_status check_constant(int index, const mylib_constant *c)
+static mylib_status check_constant(const mylib_constant *c)
 {
-    RETURN_IF_ERROR(check_type("constant", index, c->type));
+    RETURN_IF_ERROR(mylib_check_type((mylib_type)c->type));
     if (c->reserved != 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "constant %d: reserved is %d: it must be 0", index,
-                          (int)c->reserved);
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "reserved is %d: it must be 0", (int)c->reserved);
     if (c->type == MYLIB_BOOL && c->value[0] > 1)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "constant %d: a bool is 0 or 1, not %d", index,
-                          (int)c->value[0]);
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "a bool is 0 or 1, not %d", (int)c->value[0]);
     for (size_t i = mylib_type_size((mylib_type)c->type); i < sizeof c->value; i++)
         if (c->value[i] != 0)
-            return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "constant %d: byte %d is %d: the bytes after one %s must be 0", index,
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "byte %d is %d: the bytes after one %s must be 0",
                               (int)i, (int)c->value[i], mylib_type_name((mylib_type)c->type));
     return MYLIB_OK;
 }
@@ -63,40 +61,33 @@ static int step_arity(const mylib_step *s)
                                         : mylib_op_arity((mylib_op)s->op);
 }
 
-/* Checks step `index`, which follows `values` values, and returns its result type. */
-static mylib_status check_step(int index, const mylib_step *s, int values, uint8_t *type_ret)
+/* Checks a step that follows `values` values, and returns its result type. */
+static mylib_status check_step(const mylib_step *s, int values, uint8_t *type_ret)
 {
     int arity = step_arity(s);
     mylib_type result = (mylib_type)s->type;
-    mylib_status st;
     if (arity == 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT,
-                          "step %d: unknown operation %d: expected 0 to %d (mylib_op), "
+                          "unknown operation %d: expected 0 to %d (mylib_op), "
                           "MYLIB_STEP_CONVERT or MYLIB_STEP_SELECT",
-                          index, (int)s->op, MYLIB_OP_COUNT - 1);
-    RETURN_IF_ERROR(check_type("step", index, s->type));
-    if (s->op < MYLIB_OP_COUNT &&
-        (st = mylib_op_result_type((mylib_op)s->op, (mylib_type)s->type, &result)) != MYLIB_OK) {
-        char reason[MYLIB_MESSAGE_SIZE];
-        strcpy(reason, mylib_last_message());
-        return mylib_fail(st, "step %d: %.900s", index, reason);
-    }
+                          (int)s->op, MYLIB_OP_COUNT - 1);
+    RETURN_IF_ERROR(mylib_check_type(result));
+    if (s->op < MYLIB_OP_COUNT)
+        RETURN_IF_ERROR(mylib_op_result_type((mylib_op)s->op, (mylib_type)s->type, &result));
     for (int k = 0; k < 3; k++) {
         int v = s->operand[k];
         if (k >= arity && v != 0)
-            return mylib_fail(
-                MYLIB_ERR_ARGUMENT,
-                "step %d: operand %d is %d, but the step has %d operand%s: those that "
-                "it does not have must be 0",
-                index, k, v, arity, arity == 1 ? "" : "s");
+            return mylib_fail(MYLIB_ERR_ARGUMENT,
+                              "operand %d is %d, but the step has %d operand%s: those that it does "
+                              "not have must be 0",
+                              k, v, arity, arity == 1 ? "" : "s");
         if (k < arity && values == 0)
             return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "step %d: operand %d is value %d, but there is no value before it",
-                              index, k, v);
+                              "operand %d is value %d, but there is no value before it", k, v);
         if (k < arity && (v < 0 || v >= values))
             return mylib_fail(MYLIB_ERR_ARGUMENT,
-                              "step %d: operand %d is value %d, but only 0 to %d exist before it",
-                              index, k, v, values - 1);
+                              "operand %d is value %d, but only 0 to %d exist before it", k, v,
+                              values - 1);
     }
     *type_ret = (uint8_t)result;
     return MYLIB_OK;
@@ -391,18 +382,17 @@ mylib_status mylib_program_create(int inputs, const mylib_type *input_types, int
     RETURN_IF_ERROR(check_count("inputs", inputs, 0, MYLIB_PROGRAM_MAX_INPUTS, input_types));
     RETURN_IF_ERROR(check_count("constants", constants, 0, MYLIB_PROGRAM_MAX_CONSTANTS, constant));
     RETURN_IF_ERROR(check_count("steps", steps, 1, MYLIB_PROGRAM_MAX_STEPS, step));
-    if (program_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "program_ret is NULL");
+    RETURN_IF_NULL(program_ret);
     for (int k = 0; k < inputs; k++, values++) {
-        RETURN_IF_ERROR(check_type("input", k, (int)input_types[k]));
+        RETURN_IF_ERROR(locate("input", k, mylib_check_type(input_types[k])));
         type[values] = (uint8_t)input_types[k];
     }
     for (int k = 0; k < constants; k++, values++) {
-        RETURN_IF_ERROR(check_constant(k, &constant[k]));
+        RETURN_IF_ERROR(locate("constant", k, check_constant(&constant[k])));
         type[values] = (uint8_t)constant[k].type;
     }
     for (int i = 0; i < steps; i++, values++)
-        RETURN_IF_ERROR(check_step(i, &step[i], values, &type[values]));
+        RETURN_IF_ERROR(locate("step", i, check_step(&step[i], values, &type[values])));
 
     mylib_program *p = compile(inputs, input_types, constants, constant, steps, step, type);
     if (p == NULL)
@@ -415,9 +405,8 @@ void mylib_program_free(mylib_program *program) { free(program); }
 
 mylib_status mylib_program_result_type(const mylib_program *program, mylib_type *type_ret)
 {
-    if (program == NULL || type_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
-                          program == NULL ? "program" : "type_ret");
+    RETURN_IF_NULL(program);
+    RETURN_IF_NULL(type_ret);
     *type_ret = (mylib_type)program->result_type;
     return MYLIB_OK;
 }
@@ -544,11 +533,9 @@ void mylib_operation_of_select(mylib_operation *o, mylib_type type, const mylib_
 mylib_status mylib_operation_of_product(mylib_operation *o, mylib_type type, mylib_type carrier,
                                         const mylib_type input_types[2])
 {
-    mylib_status st = mylib_op_result_type(MYLIB_OP_multiply, carrier, NULL);
     mylib_statement s = {MYLIB_OP_multiply, (uint8_t)carrier, (uint8_t)carrier, 2,
                          MYLIB_TARGET_OUT,  {{0, 0, 0}}};
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(mylib_op_result_type(MYLIB_OP_multiply, carrier, NULL));
     begin_operation(o, carrier, 2, input_types);
     for (int k = 0; k < 2; k++)
         s.operand[k] = convert_value(o, read_input(o, k, type), carrier);

@@ -316,30 +316,24 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
                                   void *stream, const mylib_array *out)
 {
     const int is_streamed = device.kind == MYLIB_CUDA && out->device.kind == MYLIB_CPU;
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout layout, loops;
     int kept_ndim;
-    mylib_status st = mylib_take_rows(&layout, few, 2 * (1 + v->inputs));
-    if (st != MYLIB_OK)
-        return st;
+    mylib_layout loops;
+    DECLARE_LARGE_LAYOUT(layout, 2 * (1 + v->inputs));
     loops.strides = layout.strides + 1 + v->inputs;
-    MYLIB_TRY(make_layout(v, out, &layout));
+    RETURN_IF_ERROR(make_layout(v, out, &layout));
 
     if (mylib_elements_overlap(v->ndim, v->extent, layout.strides[0], mylib_type_size(out->type)))
-        MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: elements share memory"));
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: elements share memory");
     for (int k = 1; k < layout.operands && layout.count != 0; k++)
         if (mylib_is_same_place(v->in[k - 1].device, out->device) &&
             mylib_layout_overlap(&layout, k, mylib_type_size(out->type),
                                  mylib_type_size(v->in[k - 1].type)) != MYLIB_DISJOINT)
-            MYLIB_TRY(mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint"));
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps an input: it must be disjoint");
 
-    for (int d = 0; d < v->ndim; d++) {
-        if (v->extent[d] == 0) {
-            st = is_streamed ? mylib_cuda_check_device(mylib_first_gpu(device.index)) : MYLIB_OK;
-            goto out;
-        }
-    }
-    MYLIB_TRY(mylib_check_exponents(v->program, out->device, stream, &layout));
+    for (int d = 0; d < v->ndim; d++)
+        if (v->extent[d] == 0)
+            return is_streamed ? mylib_cuda_check_device(mylib_first_gpu(device.index)) : MYLIB_OK;
+    RETURN_IF_ERROR(mylib_check_exponents(v->program, out->device, stream, &layout));
     /*
      * Terms whose order does not matter are read in the order of memory: integers, and on the CPU
      * minima and maxima of floats unless they turn out to be 0.
@@ -349,30 +343,27 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
                            (v->type == MYLIB_F32 || v->type == MYLIB_F64);
     int is_ordered = carrier > MYLIB_U64 && !is_extreme;
     split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
-    st = is_streamed ? mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
-                                              kept_ndim, out->type)
-                     : call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
-    if (st == MYLIB_OK && is_extreme && !is_ordered && has_zero(&loops, kept_ndim, v->type)) {
-        is_ordered = 1;
-        MYLIB_TRY(make_layout(v, out, &layout));
-        split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
-        st = call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
-    }
-out:
-    mylib_free_rows(&layout, few);
-    return st;
+    if (is_streamed)
+        return mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
+                                      kept_ndim, out->type);
+    RETURN_IF_ERROR(call_backend(reduction, v, device, stream, out, &loops, kept_ndim));
+    if (is_ordered || !is_extreme || !has_zero(&loops, kept_ndim, v->type))
+        return MYLIB_OK;
+    is_ordered = 1;
+    RETURN_IF_ERROR(make_layout(v, out, &layout));
+    split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
+    return call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
 }
 
 /* Checks and reduces values: the common part of all entry points. */
 static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
                            const mylib_array *out)
 {
-    mylib_status st;
     RETURN_IF_ERROR(broadcast_inputs(v));
     RETURN_IF_ERROR(check_shape(v, reduction, out));
     RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names));
     const mylib_mode mode = mylib_enter_mode();
-    st = reduce_layout(reduction, v, device, stream, out);
+    mylib_status st = reduce_layout(reduction, v, device, stream, out);
     mylib_leave_mode(mode);
     return st;
 }
@@ -431,8 +422,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
     const char *const *names = mylib_operand_names + 1;
     values v;
 
-    if (program == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "program is NULL");
+    RETURN_IF_NULL(program);
     RETURN_IF_ERROR(mylib_check_array("out", out));
     if (in == NULL && program->inputs > 0)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
@@ -464,8 +454,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
 
     RETURN_IF_ERROR(mylib_check_array("matrix", matrix));
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
-    if (sum_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_ret is NULL");
+    RETURN_IF_NULL(sum_ret);
     if (matrix->ndim != 2)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "matrix has shape %s: the trace needs two dimensions",
                           mylib_shape_text(text, matrix->ndim, matrix->shape));

@@ -90,16 +90,13 @@ static mylib_status exact(mylib_op op, t_i64 a, t_i64 b, t_i64 *result)
 static mylib_status check(mylib_op op, mylib_device device, mylib_type type, const void *a,
                           const void *b, const void *result_ret)
 {
-    mylib_status st = mylib_op_result_type(op, type, NULL);
-    if (st == MYLIB_OK)
-        st = mylib_check_device_of_call(device);
-    if (st == MYLIB_OK &&
-        (a == NULL || result_ret == NULL || (b == NULL && mylib_op_arity(op) == 2)))
-        st = mylib_fail(MYLIB_ERR_ARGUMENT, "%s is NULL",
-                        a == NULL            ? "a"
-                        : result_ret == NULL ? "result_ret"
-                                             : "b");
-    return st;
+    RETURN_IF_ERROR(mylib_op_result_type(op, type, NULL));
+    RETURN_IF_ERROR(mylib_check_device_of_call(device));
+    RETURN_IF_NULL(a);
+    RETURN_IF_NULL(result_ret);
+    if (mylib_op_arity(op) == 2)
+        RETURN_IF_NULL(b);
+    return MYLIB_OK;
 }
 
 /* The CPU computes functions for a GPU too: the results are the same. */
@@ -228,8 +225,7 @@ mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[
 
 mylib_status mylib_fib(uint64_t n, uint64_t *result_ret)
 {
-    if (result_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "result_ret is NULL");
+    RETURN_IF_NULL(result_ret);
     if (n > 93)
         return mylib_fail(MYLIB_ERR_OVERFLOW,
                           "F(%" PRIu64 ") does not fit in 64 bits: the largest that does is F(93)",

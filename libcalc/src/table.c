@@ -165,8 +165,7 @@ mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED,
                           "the sum of bool is not defined: convert it to i64 first");
-    if (sum_type_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "sum_type_ret is NULL");
+    RETURN_IF_NULL(sum_type_ret);
     *sum_type_ret = type <= MYLIB_I64 ? MYLIB_I64 : type <= MYLIB_U64 ? MYLIB_U64 : type;
     return MYLIB_OK;
 }

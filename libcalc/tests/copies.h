@@ -8,79 +8,7 @@
 #define MYLIB_TEST_COPIES_H
 
 #include "layout.h"
-
-/* ---- Numbers of any type --------------------------------------------------------------------- */
-
-typedef struct number {
-    int re, im;
-} number;
-
-static inline uint16_t half_of(int value)
-{
-    int exponent = 0, magnitude = abs(value);
-    if (value == 0)
-        return 0;
-    while (magnitude >> (exponent + 1) != 0)
-        exponent++;
-    return (uint16_t)((value < 0) << 15 | (exponent + 15) << 10 |
-                      (((magnitude << 10) >> exponent) & 0x3ff));
-}
-
-/* Returns x as an element of 'type': its real part for real types, its truth for bool. */
-static inline void put_number(mylib_type type, void *p, number x)
-{
-    union {
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint16_t f16;
-        float f32[2];
-        double f64[2];
-    } value;
-    memset(&value, 0, sizeof value);
-    switch (type) {
-    case MYLIB_I8:
-    case MYLIB_U8:
-        value.i8 = (int8_t)x.re;
-        break;
-    case MYLIB_I16:
-    case MYLIB_U16:
-        value.i16 = (int16_t)x.re;
-        break;
-    case MYLIB_I32:
-    case MYLIB_U32:
-        value.i32 = x.re;
-        break;
-    case MYLIB_I64:
-    case MYLIB_U64:
-        value.i64 = x.re;
-        break;
-    case MYLIB_F16:
-        value.f16 = half_of(x.re);
-        break;
-    case MYLIB_F32:
-    case MYLIB_C64:
-        value.f32[0] = (float)x.re, value.f32[1] = (float)x.im;
-        break;
-    case MYLIB_F64:
-    case MYLIB_C128:
-        value.f64[0] = x.re, value.f64[1] = x.im;
-        break;
-    case MYLIB_BOOL:
-        value.i8 = x.re != 0 || x.im != 0;
-        break;
-    }
-    memcpy(p, &value, mylib_type_size(type));
-}
-
-/* Returns 'x' as an element of 'type' keeps it. */
-static inline number number_in(mylib_type type, number x)
-{
-    int is_complex = type == MYLIB_C64 || type == MYLIB_C128;
-    number kept = {x.re, is_complex ? x.im : 0}, truth = {x.re != 0, 0};
-    return type == MYLIB_BOOL ? truth : kept;
-}
+#include "reference.h"
 
 /* ---- Places ---------------------------------------------------------------------------------- */
 
@@ -157,14 +85,14 @@ static inline void check_copy(rng *r, const layout *dst, mylib_type dst_type, pl
         do {
             int64_t at = src->offset + layout_at(src, src, src_index);
             int value = (int)((at / src_size * 7 + salt) % 101);
-            put_number(src_type, image + src_at + at, (number){value, value % 3});
+            const double parts[2] = {value, value % 3};
+            reference_convert(src_type, MYLIB_C128, parts, image + src_at + at);
         } while (layout_next(src, src_index));
     }
     for (int64_t i = 0; i < n; i++, layout_next(dst, index)) {
-        int64_t at = src->offset + layout_at(src, dst, index);
-        int value = (int)((at / src_size * 7 + salt) % 101);
-        put_number(dst_type, expected + dst_at + dst->offset + layout_at(dst, dst, index),
-                   number_in(src_type, (number){value, value % 3}));
+        const unsigned char *element = image + src_at + src->offset + layout_at(src, dst, index);
+        int64_t at = dst_at + dst->offset + layout_at(dst, dst, index);
+        reference_convert(dst_type, src_type, element, expected + at);
     }
 
     memset(got, COPY_POISON, dst_nbytes);
@@ -194,10 +122,8 @@ static inline void check_copy(rng *r, const layout *dst, mylib_type dst_type, pl
 /* One dimension of n elements, 'step' elements apart. */
 static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
 {
-    layout l = {.ndim = 1};
-    l.shape[0] = n;
-    l.strides[0] = step * (int64_t)mylib_type_size(type);
-    layout_measure(&l, (int64_t)mylib_type_size(type));
+    layout l = {.ndim = 1, .shape = {n}, .strides = {step * test_size(type)}};
+    layout_measure(&l, test_size(type));
     return l;
 }
 

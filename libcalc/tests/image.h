@@ -67,12 +67,43 @@ static inline void compare_images(mylib_type type, int64_t at, int64_t span, int
           (long long)used, (long long)at, (long long)(at + span));
 }
 
+/* An operand: where it lies in an image, or one element of host memory. */
+typedef struct operand {
+    mylib_type type;
+    const layout *layout;
+    int64_t at;
+    void *number;
+} operand;
+
+/*
+ * Computes from the 'used' bytes of 'before', where the operands lie, out first, on the CPU and on
+ * the GPU: over GPU memory, or over host arrays.  All bytes must come out the same.
+ */
+static inline void compare_places(mylib_status (*compute)(const void *what, mylib_device device,
+                                                          const mylib_array *arrays),
+                                  const void *what, int operands, const operand *o, int on_host,
+                                  int64_t used)
+{
+    for (int place = 0; place < 2; place++) {
+        unsigned char *base = place == 0 ? right : on_host ? after : on_device;
+        const mylib_device device = place == 0 || on_host ? test_cpu : gpu;
+        mylib_array arrays[1 + MYLIB_PROGRAM_MAX_INPUTS];
+        for (int k = 0; k < operands; k++)
+            arrays[k] = o[k].number != NULL
+                            ? (mylib_array){o[k].number, test_cpu, o[k].type, 0, NULL, NULL}
+                            : layout_array(o[k].layout, o[k].type, device, base + o[k].at);
+        CHECK_OK(mylib_copy(device, base, test_cpu, before, (size_t)used, NULL));
+        CHECK_OK(compute(what, place == 0 ? test_cpu : gpu, arrays));
+    }
+    if (!on_host)
+        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
+    compare_images(o[0].type, o[0].at, o[0].layout->span, used);
+}
+
 static inline layout row_of(int64_t n, int64_t size)
 {
-    layout l = {.ndim = 1};
-    l.shape[0] = n;
-    l.strides[0] = size;
-    layout_measure(&l, size);
+    layout l = {.ndim = 1, .shape = {n}};
+    layout_pack(&l, size);
     return l;
 }
 

@@ -39,6 +39,17 @@ static inline void layout_measure(layout *l, int64_t size)
         l->offset = l->span = 0;
 }
 
+/* C order, without gaps. */
+static inline void layout_pack(layout *l, int64_t size)
+{
+    int64_t next = size;
+    for (int d = l->ndim - 1; d >= 0; d--) {
+        l->strides[d] = next;
+        next *= l->shape[d];
+    }
+    layout_measure(l, size);
+}
+
 /* A shape of at most 'limit' elements: few dimensions, or up to 64 with many sizes of 1. */
 static inline void random_shape(rng *r, layout *l, int64_t limit)
 {

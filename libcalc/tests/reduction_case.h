@@ -26,6 +26,32 @@ static inline mylib_type reduction_type(mylib_reduction reduction, mylib_type ty
     return type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
 }
 
+/* A reduction into the widest type; shapes and strides are still to come. */
+static inline reduction_case reduction_of(mylib_reduction reduction, mylib_type stored,
+                                          mylib_type type, int ndim)
+{
+    return (reduction_case){reduction,      stored,        type, reduction_type(reduction, type),
+                            {.ndim = ndim}, {.ndim = ndim}};
+}
+
+/* Puts the results into C order, without gaps, and measures what they are of. */
+static inline void place_results(reduction_case *c)
+{
+    layout_measure(&c->in, test_size(c->stored));
+    layout_pack(&c->out, test_size(c->out_type));
+}
+
+/* (x + x) * x, so that temporary values are needed. */
+static inline mylib_program *program_of(mylib_type stored, mylib_type type)
+{
+    const mylib_step steps[] = {{MYLIB_OP_add, (int32_t)type, {0, 0, 0}},
+                                {MYLIB_OP_multiply, (int32_t)type, {1, 0, 0}}};
+    mylib_program *program = NULL;
+    if (!CHECK_OK(mylib_program_create(1, &stored, 0, NULL, 2, steps, &program)))
+        test_give_up("no program");
+    return program;
+}
+
 /* Sizes where lanes, blocks and vectors begin and end, with about 'limit' elements in all. */
 static inline void random_sizes(rng *r, layout *l, int64_t limit)
 {

@@ -251,10 +251,35 @@ static void integer_element(i128 (*function)(i128, i128), mylib_type type, const
 
 /* ---- Real numbers ---------------------------------------------------------------------------- */
 
-static quad real_add(mylib_type type, double a, double b) { return (void)type, (quad)a + b; }
-static quad real_subtract(mylib_type type, double a, double b) { return (void)type, (quad)a - b; }
-static quad real_multiply(mylib_type type, double a, double b) { return (void)type, (quad)a * b; }
-static quad real_divide(mylib_type type, double a, double b) { return (void)type, (quad)a / b; }
+#define REAL(op, value) \
+    static quad real_##op(mylib_type type, double a, double b) \
+    { \
+        (void)type, (void)a, (void)b; \
+        return value; \
+    }
+REAL(add, (quad)a + b)
+REAL(subtract, (quad)a - b)
+REAL(multiply, (quad)a *b)
+REAL(divide, (quad)a / b)
+REAL(minimum, isnan(a) || isnan(b) ? (quad)NAN : a < b ? a : b)
+REAL(maximum, isnan(a) || isnan(b) ? (quad)NAN : a > b ? a : b)
+REAL(fmin, isnan(a) ? b : isnan(b) || a < b ? a : b)
+REAL(fmax, isnan(a) ? b : isnan(b) || a > b ? a : b)
+REAL(fmod, isinf(a) || b == 0 ? (quad)NAN : fmod(a, b))
+REAL(negative, -a)
+REAL(absolute, fabs(a))
+REAL(square, (quad)a *a)
+REAL(sqrt, a < 0 ? (quad)NAN : isinf(a) ? (quad)a : quad_sqrt(a))
+REAL(reciprocal, (quad)1 / a)
+REAL(floor, isinf(a) ? a : copysign(a - fmod(a, 1) - (fmod(a, 1) < 0), a))
+REAL(ceil, -real_floor(type, -a, b))
+REAL(trunc, isinf(a) ? a : copysign(a - fmod(a, 1), a))
+REAL(sign, isnan(a) ? a : (a > 0) - (a < 0))
+REAL(copysign, signbit(a) == signbit(b) ? a : -a)
+REAL(positive, a)
+REAL(conjugate, a)
+REAL(real, a)
+REAL(imag, 0)
 
 /*
  * Python's divmod, each step rounded to the type.  Where the quotient is small enough for the steps
@@ -307,46 +332,6 @@ static quad real_remainder(mylib_type type, double a, double b)
     return rest;
 }
 
-static quad real_minimum(mylib_type type, double a, double b)
-{
-    (void)type;
-    return isnan(a) || isnan(b) ? (quad)NAN : a < b ? a : b;
-}
-
-static quad real_maximum(mylib_type type, double a, double b)
-{
-    (void)type;
-    return isnan(a) || isnan(b) ? (quad)NAN : a > b ? a : b;
-}
-
-static quad real_negative(mylib_type type, double a, double b) { return (void)type, (void)b, -a; }
-static quad real_absolute(mylib_type type, double a, double b)
-{
-    return (void)type, (void)b, fabs(a);
-}
-static quad real_square(mylib_type type, double a, double b)
-{
-    return (void)type, (void)b, (quad)a * a;
-}
-static quad real_sqrt(mylib_type type, double a, double b)
-{
-    (void)type;
-    (void)b;
-    return a < 0 ? (quad)NAN : isinf(a) ? (quad)a : quad_sqrt(a);
-}
-
-static quad real_floor(mylib_type type, double a, double b)
-{
-    double rest = fmod(a, 1);
-    (void)type, (void)b;
-    return isinf(a) ? a : copysign(a - rest - (rest < 0), a);
-}
-static quad real_ceil(mylib_type type, double a, double b) { return -real_floor(type, -a, b); }
-static quad real_trunc(mylib_type type, double a, double b)
-{
-    (void)type, (void)b;
-    return isinf(a) ? a : copysign(a - fmod(a, 1), a);
-}
 static quad real_rint(mylib_type type, double a, double b)
 {
     double whole = (double)real_trunc(type, a, b), rest = fabs(a - whole);
@@ -355,16 +340,6 @@ static quad real_rint(mylib_type type, double a, double b)
     if (rest > 0.5 || (rest == 0.5 && fmod(whole, 2) != 0))
         whole += copysign(1, a);
     return copysign(whole, a);
-}
-static quad real_sign(mylib_type type, double a, double b)
-{
-    (void)type, (void)b;
-    return isnan(a) ? a : (a > 0) - (a < 0);
-}
-static quad real_copysign(mylib_type type, double a, double b)
-{
-    (void)type;
-    return signbit(a) == signbit(b) ? a : -a;
 }
 /* One step of the type's smallest unit there, found by the exponent. */
 static quad real_nextafter(mylib_type type, double a, double b)
@@ -387,29 +362,6 @@ static quad real_nextafter(mylib_type type, double a, double b)
     magnitude = outward ? magnitude + step : magnitude - step;
     double result = magnitude > most ? (double)INFINITY : (double)magnitude;
     return copysign(result, a);
-}
-static quad real_reciprocal(mylib_type type, double a, double b)
-{
-    return (void)type, (void)b, (quad)1 / a;
-}
-static quad real_positive(mylib_type type, double a, double b) { return (void)type, (void)b, a; }
-static quad real_conjugate(mylib_type type, double a, double b) { return (void)type, (void)b, a; }
-static quad real_real(mylib_type type, double a, double b) { return (void)type, (void)b, a; }
-static quad real_imag(mylib_type type, double a, double b)
-{
-    return (void)type, (void)a, (void)b, 0;
-}
-static quad real_fmod(mylib_type type, double a, double b)
-{
-    return (void)type, isinf(a) || b == 0 ? (quad)NAN : fmod(a, b);
-}
-static quad real_fmin(mylib_type type, double a, double b)
-{
-    return (void)type, isnan(a) ? b : isnan(b) || a < b ? a : b;
-}
-static quad real_fmax(mylib_type type, double a, double b)
-{
-    return (void)type, isnan(a) ? b : isnan(b) || a > b ? a : b;
 }
 
 typedef quad real_function(mylib_type type, double a, double b);
@@ -565,27 +517,34 @@ static void complex_divide(mylib_type type, const double *a, const double *b, co
     memcpy(r->other, r->value, sizeof r->other);
 }
 
+static int is_nan(const double *a) { return isnan(a[0]) || isnan(a[1]); }
+
 /* One of the two, as a whole: the first with a NaN, else by the real, then the imaginary part. */
 static void complex_choose(const double *a, const double *b, int a_wins, complex_result *r)
 {
-    int a_nan = isnan(a[0]) || isnan(a[1]), b_nan = isnan(b[0]) || isnan(b[1]);
-    const double *chosen = a_nan ? a : b_nan ? b : a_wins ? a : b;
+    const double *chosen = is_nan(a) ? a : is_nan(b) ? b : a_wins ? a : b;
     int equal = a[0] == b[0] && a[1] == b[1];
     memcpy(r->value, chosen, sizeof r->value);
     memcpy(r->other, equal ? b : chosen, sizeof r->other);
 }
 
-static void complex_minimum(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    (void)type;
-    complex_choose(a, b, a[0] < b[0] || (a[0] == b[0] && a[1] <= b[1]), r);
-}
+#define EXTREME(op, before) \
+    static void complex_##op(mylib_type type, const double *a, const double *b, complex_result *r) \
+    { \
+        (void)type; \
+        complex_choose(a, b, a[0] == b[0] ? a[1] before b[1] : a[0] before b[0], r); \
+    }
+EXTREME(minimum, <=)
+EXTREME(maximum, >=)
 
-static void complex_maximum(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    (void)type;
-    complex_choose(a, b, a[0] > b[0] || (a[0] == b[0] && a[1] >= b[1]), r);
-}
+/* A number wins over one with a NaN. */
+#define EXTREME_NUMBER(op, extreme) \
+    static void complex_##op(mylib_type type, const double *a, const double *b, complex_result *r) \
+    { \
+        complex_##extreme(type, is_nan(a) && !is_nan(b) ? b : a, is_nan(b) ? a : b, r); \
+    }
+EXTREME_NUMBER(fmin, minimum)
+EXTREME_NUMBER(fmax, maximum)
 
 /* An infinite part makes the modulus infinite even beside a NaN. */
 static void complex_absolute(mylib_type type, const double *a, const double *b, complex_result *r)
@@ -697,22 +656,6 @@ static void complex_sign(mylib_type type, const double *a, const double *b, comp
         }
     }
     memcpy(r->other, r->value, sizeof r->other);
-}
-
-static void complex_fmin(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    int a_nan = isnan(a[0]) || isnan(a[1]), b_nan = isnan(b[0]) || isnan(b[1]);
-    complex_minimum(type, a, b_nan ? a : b, r);
-    if (a_nan && !b_nan)
-        complex_minimum(type, b, b, r);
-}
-
-static void complex_fmax(mylib_type type, const double *a, const double *b, complex_result *r)
-{
-    int a_nan = isnan(a[0]) || isnan(a[1]), b_nan = isnan(b[0]) || isnan(b[1]);
-    complex_maximum(type, a, b_nan ? a : b, r);
-    if (a_nan && !b_nan)
-        complex_maximum(type, b, b, r);
 }
 
 /* By the C library, in complex long double, and by formulas that do not cancel near 0. */
@@ -842,30 +785,18 @@ static void complex_element(complex_function *function, mylib_type type, const v
 
 /* A NaN differs from everything and has no place in the order. */
 typedef int order_function(int is_less, int is_equal, int is_unordered);
-static int order_equal(int is_less, int is_equal, int is_unordered)
-{
-    return (void)is_less, (void)is_unordered, is_equal;
-}
-static int order_not_equal(int is_less, int is_equal, int is_unordered)
-{
-    return (void)is_less, (void)is_unordered, !is_equal;
-}
-static int order_less(int is_less, int is_equal, int is_unordered)
-{
-    return (void)is_equal, (void)is_unordered, is_less;
-}
-static int order_less_equal(int is_less, int is_equal, int is_unordered)
-{
-    return (void)is_unordered, is_less || is_equal;
-}
-static int order_greater(int is_less, int is_equal, int is_unordered)
-{
-    return !is_less && !is_equal && !is_unordered;
-}
-static int order_greater_equal(int is_less, int is_equal, int is_unordered)
-{
-    return (void)is_equal, !is_less && !is_unordered;
-}
+#define ORDER(op, value) \
+    static int order_##op(int is_less, int is_equal, int is_unordered) \
+    { \
+        (void)is_less, (void)is_equal, (void)is_unordered; \
+        return value; \
+    }
+ORDER(equal, is_equal)
+ORDER(not_equal, !is_equal)
+ORDER(less, is_less)
+ORDER(less_equal, is_less || is_equal)
+ORDER(greater, !is_less && !is_equal && !is_unordered)
+ORDER(greater_equal, !is_less && !is_unordered)
 
 /* Complex numbers are ordered by real, then by imaginary part. */
 static void compare_elements(order_function *function, mylib_type type, const void *a,
@@ -951,36 +882,24 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
 #define KIND_c64 complex
 #define KIND_c128 complex
 
+#define CASE(op, s, call) \
+    case MYLIB_OP_##op * 32 + TEST_##s: \
+        call; \
+        break;
 #define ELEMENT(kind, op) kind##_element(kind##_##op, type, a, b, expected)
 #define ELEMENT_OF(kind, op) ELEMENT(kind, op)
-#define CASE(op, s) \
-    case MYLIB_OP_##op * 32 + TEST_##s: \
-        ELEMENT_OF(KIND_##s, op); \
-        break;
-#define CASE_BINARY(op, s) CASE(op, s)
-#define CASE_UNARY(op, s) CASE(op, s)
-#define CASE_UNARY_REAL(op, s) CASE(op, s)
-#define CASE_COMPARE(op, s) \
-    case MYLIB_OP_##op * 32 + TEST_##s: \
-        compare_elements(order_##op, type, a, b, expected); \
-        break;
+#define CASE_BINARY(op, s) CASE(op, s, ELEMENT_OF(KIND_##s, op))
+#define CASE_UNARY(op, s) CASE_BINARY(op, s)
+#define CASE_UNARY_REAL(op, s) CASE_BINARY(op, s)
+#define CASE_COMPARE(op, s) CASE(op, s, compare_elements(order_##op, type, a, b, expected))
 #define CASE_REVERSED(op, s) CASE_COMPARE(op, s)
-#define CASE_LOGIC(op, s) \
-    case MYLIB_OP_##op * 32 + TEST_##s: \
-        truth_element(truth_##op, type, a, b, expected); \
-        break;
+#define CASE_LOGIC(op, s) CASE(op, s, truth_element(truth_##op, type, a, b, expected))
 #define CASE_TEST(op, s) CASE_LOGIC(op, s)
-#define CASE_BOOL(op, logical) \
-    case MYLIB_OP_##op * 32 + TEST_bool: \
-        truth_element(truth_##logical, type, a, b, expected); \
-        break;
-#define PLAIN_UNARY(op, s) CASE(op, s)
-#define PLAIN_UNARY_REAL(op, s) CASE(op, s)
-#define PLAIN_BINARY(op, s) CASE(op, s)
-#define PLAIN_TEST(op, s) \
-    case MYLIB_OP_##op * 32 + TEST_##s: \
-        predicate_element(predicate_##op, type, a, expected); \
-        break;
+#define CASE_BOOL(op, logical) CASE(op, bool, truth_element(truth_##logical, type, a, b, expected))
+#define PLAIN_UNARY(op, s) CASE_BINARY(op, s)
+#define PLAIN_UNARY_REAL(op, s) CASE_BINARY(op, s)
+#define PLAIN_BINARY(op, s) CASE_BINARY(op, s)
+#define PLAIN_TEST(op, s) CASE(op, s, predicate_element(predicate_##op, type, a, expected))
 #define CASES(arity, op, set) MYLIB_SET_##set(CASE_##arity, op)
 #define CASES_PLAIN(kind, op, set) MYLIB_SET_##set(PLAIN_##kind, op)
 #define OF_integer integer
@@ -988,10 +907,7 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
 #define OF_complex complex
 #define OF(kind) OF_##kind
 #define ELEMENTARY_OF(kind) OF(kind)
-#define CASE_ELEMENTARY(op, s) \
-    case MYLIB_OP_##op * 32 + TEST_##s: \
-        ELEMENT_OF(ELEMENTARY_OF(KIND_##s), op); \
-        break;
+#define CASE_ELEMENTARY(op, s) CASE(op, s, ELEMENT_OF(ELEMENTARY_OF(KIND_##s), op))
 #define CASES_ELEMENTARY(arity, op, set) MYLIB_SET_##set(CASE_ELEMENTARY, op)
 
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,

@@ -1,6 +1,7 @@
 #include "test.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <sys/wait.h>
@@ -76,6 +77,28 @@ void *test_malloc(size_t nbytes)
     if (memory == NULL)
         test_give_up("out of memory");
     return memory;
+}
+
+void test_in_threads(int count, void *(*run)(void *number))
+{
+    pthread_t threads[8];
+    if (count > (int)(sizeof threads / sizeof *threads))
+        test_give_up("too many threads");
+    for (intptr_t i = 0; i < count; i++)
+        if (pthread_create(&threads[i], NULL, run, (void *)i) != 0)
+            test_give_up("pthread_create failed");
+    for (int i = 0; i < count; i++)
+        pthread_join(threads[i], NULL);
+}
+
+void test_in_child(int (*run)(void))
+{
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(run());
+    CHECK(child > 0, "fork failed");
+    test_wait_for(child);
 }
 
 int test_wait_for(pid_t child)

@@ -90,8 +90,26 @@ __attribute__((noreturn)) void test_give_up(const char *what);
 
 void *test_malloc(size_t nbytes);
 
+/* Runs run((void *)0) to run((void *)(count - 1)), each in a thread, and waits for them. */
+void test_in_threads(int count, void *(*run)(void *number));
+
+/* Runs a function in a child, which must return 0 within a minute. */
+void test_in_child(int (*run)(void));
+
 /* Fails and returns false unless a child ends with exit status 0 within a minute. */
 int test_wait_for(pid_t child);
+
+/* Sanitizers have a malloc() of their own, keep what was freed, and take stack. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define TEST_IS_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define TEST_IS_SANITIZED 1
+#endif
+#endif
+#ifndef TEST_IS_SANITIZED
+#define TEST_IS_SANITIZED 0
+#endif
 
 /* ---- Random numbers -------------------------------------------------------------------------- */
 
@@ -264,6 +282,11 @@ static inline int test_use_level(int level)
 {
     return mylib_set_cpu_level(test_levels[level]) == MYLIB_OK;
 }
+
+/* Visits the levels that there are: FOR_EACH_LEVEL(level) { ... test_levels[level] ... } */
+#define FOR_EACH_LEVEL(level) \
+    for (int level = 0; level < TEST_LEVEL_COUNT; level++) \
+        if (test_use_level(level))
 
 static const mylib_device test_cpu = {MYLIB_CPU, 0};
 

@@ -155,9 +155,8 @@ int main(int argc, char **argv)
         return 0;
     }
     test_begin("bits");
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         FOR_EACH_FROZEN(op, t)
         {
             test_set_case("%s of %s, %s", op->name, t->name, test_levels[level]);

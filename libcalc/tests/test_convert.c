@@ -342,10 +342,9 @@ int main(void)
     guard_open(&out.g, MAX_LENGTH * TEST_MAX_SIZE * 3);
     for (int i = 0; i < 3; i++)
         guard_open(&in[i].g, MAX_LENGTH * TEST_MAX_SIZE * 3);
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
+    FOR_EACH_LEVEL(level)
+    {
         rng r = rng_make((uint64_t)level);
-        if (!test_use_level(level))
-            continue;
         test_select(test_levels[level], &r);
         test_map_as(test_levels[level], &r);
     }

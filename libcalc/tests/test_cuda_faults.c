@@ -18,6 +18,7 @@ static const mylib_device gpu = {MYLIB_CUDA, 0}, other = {MYLIB_CUDA, 1};
 static const mylib_device all = {MYLIB_CUDA, MYLIB_ALL_GPUS};
 static const int64_t one_row[1] = {N}, square[2] = {90, 90}, columns[2] = {90, 100};
 static const int64_t across[2] = {8, 720}, repeated[2] = {0, 8};
+static const int64_t tall[2] = {N / 5, 5}, one_of_5[2] = {1, 5};
 
 /* Inputs, the same in all places; what calls write to; all of NBYTES. */
 static double *host_in, *host_out;
@@ -137,66 +138,11 @@ static mylib_status limit(void)
     return also(st, mylib_cuda_set_memory_limit(0, UINT64_MAX));
 }
 
-static mylib_status free_cached(void) { return mylib_free_cached(); }
-
-static mylib_status copy_in_small(void)
-{
-    return mylib_copy(gpu, gpu_out, test_cpu, host_in, 100, NULL);
-}
-static mylib_status copy_out_small(void)
-{
-    return mylib_copy(test_cpu, host_out, gpu, gpu_in, 100, stream);
-}
-static mylib_status copy_in(void)
-{
-    return mylib_copy(gpu, gpu_out, test_cpu, host_in, NBYTES, stream);
-}
-static mylib_status copy_out(void)
-{
-    return mylib_copy(test_cpu, host_out, other, other_in, NBYTES, NULL);
-}
-static mylib_status copy_in_pinned(void)
-{
-    return mylib_copy(gpu, gpu_out, test_cpu, pinned_in, NBYTES, NULL);
-}
-static mylib_status copy_out_pinned(void)
-{
-    return mylib_copy(test_cpu, pinned_out, gpu, gpu_in, NBYTES, NULL);
-}
-static mylib_status copy_within(void)
-{
-    return mylib_copy(gpu, gpu_out, gpu, gpu_in, NBYTES, stream);
-}
-static mylib_status copy_between(void)
-{
-    return mylib_copy(other, other_out, gpu, gpu_in, NBYTES, other_stream);
-}
-
 static mylib_status copy_array(mylib_array dst, mylib_array src, void *on)
 {
     return mylib_copy_array(on, &dst, &src);
 }
 
-static mylib_status transpose_between(void)
-{
-    return copy_array(in_type(matrix_of(other_out, other, square, across), MYLIB_F32),
-                      matrix_of(gpu_in, gpu, square, across), NULL);
-}
-static mylib_status transpose_in(void)
-{
-    return copy_array(matrix_of(gpu_out, gpu, square, across),
-                      matrix_of(host_in, test_cpu, square, NULL), stream);
-}
-static mylib_status convert_out(void)
-{
-    return copy_array(in_type(matrix_of(host_out, test_cpu, square, NULL), MYLIB_I32),
-                      matrix_of(gpu_in, gpu, square, across), stream);
-}
-static mylib_status repeat_in(void)
-{
-    return copy_array(matrix_of(gpu_out, gpu, columns, NULL),
-                      matrix_of(host_in, test_cpu, columns, repeated), NULL);
-}
 static mylib_status join(void)
 {
     static const int64_t parts[2][1] = {{N - 100}, {100}};
@@ -205,168 +151,66 @@ static mylib_status join(void)
     src[0].shape = parts[0], src[1].shape = parts[1];
     return mylib_copy_arrays(stream, &dst, 0, 2, src);
 }
-static mylib_status fill(void)
+
+static mylib_status range(mylib_array out)
 {
-    return copy_array(row_of(gpu_out, gpu), number_of(test_cpu, host_in), NULL);
-}
-static mylib_status range(void)
-{
-    const mylib_array out = row_of(gpu_out, gpu);
     return mylib_arange(stream, &out, &host_in[1], &host_in[2]);
 }
 
-static mylib_status map(mylib_array out, mylib_array a, mylib_array b, void *on)
+static mylib_status map(mylib_device device, mylib_array out, mylib_array a, mylib_array b,
+                        void *on)
 {
     const mylib_array in[2] = {a, b};
-    return mylib_map(MYLIB_OP_divide, gpu, on, &out, in);
+    return mylib_map(MYLIB_OP_divide, device, on, &out, in);
 }
 
-static mylib_status map_rows(void)
+static mylib_status map_as(mylib_array out, mylib_array in)
 {
-    return map(row_of(gpu_out, gpu), row_of(gpu_in, gpu), row_of(gpu_in, gpu), NULL);
-}
-static mylib_status map_turned(void)
-{
-    return map(matrix_of(gpu_out, gpu, square, NULL), matrix_of(gpu_in, gpu, square, across),
-               matrix_of((double *)gpu_in + 1, gpu, square, NULL), stream);
-}
-static mylib_status map_number(void)
-{
-    return map(row_of(gpu_out, gpu), row_of(gpu_in, gpu), number_of(test_cpu, host_in), NULL);
-}
-static mylib_status map_as(void)
-{
-    const mylib_array out = in_type(row_of(gpu_out, gpu), MYLIB_F32);
-    const mylib_array in = row_of(gpu_in, gpu);
     return mylib_map_as(MYLIB_OP_square, MYLIB_F32, gpu, NULL, &out, &in);
 }
-static mylib_status choose(void)
+
+static mylib_status choose(mylib_array out, mylib_array in)
 {
-    const mylib_array out = row_of(gpu_out, gpu), in = row_of(gpu_in, gpu);
     return mylib_select(gpu, NULL, &out, &in, &in, &in);
 }
-static mylib_status map_host(void)
-{
-    return map(row_of(host_out, test_cpu), row_of(host_in, test_cpu), row_of(host_in, test_cpu),
-               NULL);
-}
+
 static mylib_status map_host_small(void)
 {
     static const int64_t few[1] = {100};
     mylib_array out = row_of(host_out, test_cpu), in = row_of(host_in, test_cpu);
     out.shape = in.shape = few;
-    return map(out, in, in, NULL);
-}
-static mylib_status map_pinned(void)
-{
-    return map(row_of(pinned_out, test_cpu), row_of(pinned_in, test_cpu), row_of(host_in, test_cpu),
-               NULL);
+    return map(gpu, out, in, in, NULL);
 }
 
-static mylib_status map_all(void)
+static mylib_status run(const mylib_program *program, mylib_device device, mylib_array out,
+                        mylib_array a, mylib_array b, void *on)
 {
-    const mylib_array in = row_of(host_in, test_cpu), out = row_of(host_out, test_cpu);
-    const mylib_array inputs[2] = {in, in};
-    return mylib_map(MYLIB_OP_divide, all, NULL, &out, inputs);
-}
-
-static mylib_status run_program(const mylib_program *program, mylib_array out, mylib_array in)
-{
-    const mylib_array inputs[2] = {in, in};
-    return mylib_program_run(program, gpu, stream, &out, inputs);
-}
-static mylib_status run_short(void)
-{
-    return run_program(sum_of_squares, row_of(gpu_out, gpu), row_of(gpu_in, gpu));
-}
-static mylib_status run_turned(void)
-{
-    const mylib_array out = matrix_of(gpu_out, gpu, square, NULL);
-    const mylib_array in[2] = {matrix_of(gpu_in, gpu, square, across),
-                               matrix_of(gpu_in, gpu, square, NULL)};
-    return mylib_program_run(sum_of_squares, gpu, NULL, &out, in);
-}
-static mylib_status run_long(void)
-{
-    return run_program(long_program, row_of(gpu_out, gpu), row_of(gpu_in, gpu));
-}
-static mylib_status run_host(void)
-{
-    return run_program(sum_of_squares, row_of(host_out, test_cpu), row_of(host_in, test_cpu));
-}
-
-static mylib_status run_all(void)
-{
-    const mylib_array in = row_of(pinned_in, test_cpu), out = row_of(pinned_out, test_cpu);
-    const mylib_array inputs[2] = {in, in};
-    return mylib_program_run(long_program, all, NULL, &out, inputs);
+    const mylib_array in[2] = {a, b};
+    return mylib_program_run(program, device, on, &out, in);
 }
 
 static mylib_status reduce(mylib_array out, mylib_array in)
 {
     return mylib_reduce(MYLIB_SUM, MYLIB_F64, gpu, NULL, &out, &in);
 }
-static mylib_status reduce_all(void)
-{
-    return reduce(number_of(gpu, gpu_out), row_of(gpu_in, gpu));
-}
-static mylib_status reduce_columns(void)
-{
-    static const int64_t shape[2] = {1, 5}, tall[2] = {N / 5, 5};
-    return reduce(matrix_of(gpu_out, gpu, shape, NULL), matrix_of(gpu_in, gpu, tall, NULL));
-}
-static mylib_status reduce_number(void)
-{
-    return reduce(number_of(gpu, gpu_out), number_of(test_cpu, host_in));
-}
-static mylib_status reduce_host(void)
-{
-    return reduce(number_of(test_cpu, host_out), row_of(host_in, test_cpu));
-}
+
 static mylib_status reduce_program(mylib_array out, mylib_array in)
 {
     const mylib_array inputs[2] = {in, in};
     return mylib_program_reduce(sum_of_squares, MYLIB_SUM, MYLIB_F64, gpu, NULL, &out, inputs);
 }
-static mylib_status reduce_program_all(void)
+
+static mylib_status dot(mylib_array out, mylib_array in, void *on)
 {
-    return reduce_program(number_of(gpu, gpu_out), row_of(gpu_in, gpu));
-}
-static mylib_status reduce_program_columns(void)
-{
-    static const int64_t shape[2] = {1, 5}, tall[2] = {N / 5, 5};
-    return reduce_program(matrix_of(gpu_out, gpu, shape, NULL), matrix_of(gpu_in, gpu, tall, NULL));
-}
-static mylib_status reduce_program_host(void)
-{
-    return reduce_program(number_of(test_cpu, host_out), row_of(host_in, test_cpu));
-}
-static mylib_status dot(void)
-{
-    const mylib_array out = number_of(gpu, gpu_out), in = row_of(gpu_in, gpu);
-    return mylib_dot(MYLIB_F64, gpu, stream, &out, &in, &in);
-}
-static mylib_status dot_host(void)
-{
-    const mylib_array out = number_of(test_cpu, host_out), in = row_of(host_in, test_cpu);
-    return mylib_dot(MYLIB_F64, gpu, NULL, &out, &in, &in);
-}
-static mylib_status trace(void)
-{
-    const mylib_array in = matrix_of(gpu_in, gpu, square, NULL);
-    return mylib_trace(gpu, stream, &in, number);
-}
-static mylib_status trace_host(void)
-{
-    const mylib_array in = matrix_of(host_in, test_cpu, square, NULL);
-    return mylib_trace(gpu, NULL, &in, number);
+    return mylib_dot(MYLIB_F64, gpu, on, &out, &in, &in);
 }
 
+static mylib_status trace(mylib_array in, void *on) { return mylib_trace(gpu, on, &in, number); }
+
 /* Waits for the least exponent. */
-static mylib_status power(void)
+static mylib_status power(mylib_array out, mylib_array in)
 {
-    const mylib_array out = in_type(row_of(gpu_out, gpu), MYLIB_I64);
-    const mylib_array in = in_type(row_of(gpu_in, gpu), MYLIB_I64), inputs[2] = {in, in};
+    const mylib_array inputs[2] = {in, in};
     return mylib_map(MYLIB_OP_power, gpu, stream, &out, inputs);
 }
 
@@ -396,66 +240,90 @@ static mylib_status scalar_c128(void)
     return st;
 }
 
-#define SCENARIO(name) \
-    { \
-#name, name \
-    }
+/* X(name, call) */
+#define SCENARIOS(X) \
+    X(alloc_small, alloc_small()) \
+    X(alloc_on_stream, alloc_on_stream()) \
+    X(alloc_pinned, alloc_pinned()) \
+    X(streams, streams()) \
+    X(information, information()) \
+    X(limit, limit()) \
+    X(free_cached, mylib_free_cached()) \
+    X(copy_in_small, mylib_copy(gpu, gpu_out, test_cpu, host_in, 100, NULL)) \
+    X(copy_out_small, mylib_copy(test_cpu, host_out, gpu, gpu_in, 100, stream)) \
+    X(copy_in, mylib_copy(gpu, gpu_out, test_cpu, host_in, NBYTES, stream)) \
+    X(copy_out, mylib_copy(test_cpu, host_out, other, other_in, NBYTES, NULL)) \
+    X(copy_in_pinned, mylib_copy(gpu, gpu_out, test_cpu, pinned_in, NBYTES, NULL)) \
+    X(copy_out_pinned, mylib_copy(test_cpu, pinned_out, gpu, gpu_in, NBYTES, NULL)) \
+    X(copy_within, mylib_copy(gpu, gpu_out, gpu, gpu_in, NBYTES, stream)) \
+    X(copy_between, mylib_copy(other, other_out, gpu, gpu_in, NBYTES, other_stream)) \
+    X(transpose_between, \
+      copy_array(in_type(matrix_of(other_out, other, square, across), MYLIB_F32), \
+                 matrix_of(gpu_in, gpu, square, across), NULL)) \
+    X(transpose_in, copy_array(matrix_of(gpu_out, gpu, square, across), \
+                               matrix_of(host_in, test_cpu, square, NULL), stream)) \
+    X(convert_out, copy_array(in_type(matrix_of(host_out, test_cpu, square, NULL), MYLIB_I32), \
+                              matrix_of(gpu_in, gpu, square, across), stream)) \
+    X(repeat_in, copy_array(matrix_of(gpu_out, gpu, columns, NULL), \
+                            matrix_of(host_in, test_cpu, columns, repeated), NULL)) \
+    X(join, join()) \
+    X(fill, copy_array(row_of(gpu_out, gpu), number_of(test_cpu, host_in), NULL)) \
+    X(range, range(row_of(gpu_out, gpu))) \
+    X(map_rows, map(gpu, row_of(gpu_out, gpu), row_of(gpu_in, gpu), row_of(gpu_in, gpu), NULL)) \
+    X(map_turned, \
+      map(gpu, matrix_of(gpu_out, gpu, square, NULL), matrix_of(gpu_in, gpu, square, across), \
+          matrix_of((double *)gpu_in + 1, gpu, square, NULL), stream)) \
+    X(map_number, \
+      map(gpu, row_of(gpu_out, gpu), row_of(gpu_in, gpu), number_of(test_cpu, host_in), NULL)) \
+    X(map_as, map_as(in_type(row_of(gpu_out, gpu), MYLIB_F32), row_of(gpu_in, gpu))) \
+    X(choose, choose(row_of(gpu_out, gpu), row_of(gpu_in, gpu))) \
+    X(map_host, map(gpu, row_of(host_out, test_cpu), row_of(host_in, test_cpu), \
+                    row_of(host_in, test_cpu), NULL)) \
+    X(map_host_small, map_host_small()) \
+    X(map_pinned, map(gpu, row_of(pinned_out, test_cpu), row_of(pinned_in, test_cpu), \
+                      row_of(host_in, test_cpu), NULL)) \
+    X(map_all, map(all, row_of(host_out, test_cpu), row_of(host_in, test_cpu), \
+                   row_of(host_in, test_cpu), NULL)) \
+    X(run_short, run(sum_of_squares, gpu, row_of(gpu_out, gpu), row_of(gpu_in, gpu), \
+                     row_of(gpu_in, gpu), stream)) \
+    X(run_turned, \
+      run(sum_of_squares, gpu, matrix_of(gpu_out, gpu, square, NULL), \
+          matrix_of(gpu_in, gpu, square, across), matrix_of(gpu_in, gpu, square, NULL), NULL)) \
+    X(run_long, run(long_program, gpu, row_of(gpu_out, gpu), row_of(gpu_in, gpu), \
+                    row_of(gpu_in, gpu), stream)) \
+    X(run_host, run(sum_of_squares, gpu, row_of(host_out, test_cpu), row_of(host_in, test_cpu), \
+                    row_of(host_in, test_cpu), stream)) \
+    X(run_all, run(long_program, all, row_of(pinned_out, test_cpu), row_of(pinned_in, test_cpu), \
+                   row_of(pinned_in, test_cpu), NULL)) \
+    X(reduce_all, reduce(number_of(gpu, gpu_out), row_of(gpu_in, gpu))) \
+    X(reduce_columns, \
+      reduce(matrix_of(gpu_out, gpu, one_of_5, NULL), matrix_of(gpu_in, gpu, tall, NULL))) \
+    X(reduce_number, reduce(number_of(gpu, gpu_out), number_of(test_cpu, host_in))) \
+    X(reduce_host, reduce(number_of(test_cpu, host_out), row_of(host_in, test_cpu))) \
+    X(reduce_program_all, reduce_program(number_of(gpu, gpu_out), row_of(gpu_in, gpu))) \
+    X(reduce_program_columns, \
+      reduce_program(matrix_of(gpu_out, gpu, one_of_5, NULL), matrix_of(gpu_in, gpu, tall, NULL))) \
+    X(reduce_program_host, \
+      reduce_program(number_of(test_cpu, host_out), row_of(host_in, test_cpu))) \
+    X(dot, dot(number_of(gpu, gpu_out), row_of(gpu_in, gpu), stream)) \
+    X(dot_host, dot(number_of(test_cpu, host_out), row_of(host_in, test_cpu), NULL)) \
+    X(trace, trace(matrix_of(gpu_in, gpu, square, NULL), stream)) \
+    X(trace_host, trace(matrix_of(host_in, test_cpu, square, NULL), NULL)) \
+    X(power, \
+      power(in_type(row_of(gpu_out, gpu), MYLIB_I64), in_type(row_of(gpu_in, gpu), MYLIB_I64))) \
+    X(scalar_i64, scalar_i64()) \
+    X(scalar_f64, scalar_f64()) \
+    X(scalar_c128, scalar_c128())
+
+#define DEFINE_RUN(name, call) \
+    static mylib_status run_##name(void) { return call; }
+SCENARIOS(DEFINE_RUN)
+
+#define SCENARIO(name, call) {#name, run_##name},
 static const struct scenario {
     const char *name;
     mylib_status (*run)(void);
-} scenarios[] = {
-    SCENARIO(alloc_small),
-    SCENARIO(alloc_on_stream),
-    SCENARIO(alloc_pinned),
-    SCENARIO(streams),
-    SCENARIO(information),
-    SCENARIO(limit),
-    SCENARIO(free_cached),
-    SCENARIO(copy_in_small),
-    SCENARIO(copy_out_small),
-    SCENARIO(copy_in),
-    SCENARIO(copy_out),
-    SCENARIO(copy_in_pinned),
-    SCENARIO(copy_out_pinned),
-    SCENARIO(copy_within),
-    SCENARIO(copy_between),
-    SCENARIO(transpose_between),
-    SCENARIO(transpose_in),
-    SCENARIO(convert_out),
-    SCENARIO(repeat_in),
-    SCENARIO(join),
-    SCENARIO(fill),
-    SCENARIO(range),
-    SCENARIO(map_rows),
-    SCENARIO(map_turned),
-    SCENARIO(map_number),
-    SCENARIO(map_as),
-    SCENARIO(choose),
-    SCENARIO(map_host),
-    SCENARIO(map_host_small),
-    SCENARIO(map_pinned),
-    SCENARIO(map_all),
-    SCENARIO(run_short),
-    SCENARIO(run_turned),
-    SCENARIO(run_long),
-    SCENARIO(run_host),
-    SCENARIO(run_all),
-    SCENARIO(reduce_all),
-    SCENARIO(reduce_columns),
-    SCENARIO(reduce_number),
-    SCENARIO(reduce_host),
-    SCENARIO(reduce_program_all),
-    SCENARIO(reduce_program_columns),
-    SCENARIO(reduce_program_host),
-    SCENARIO(dot),
-    SCENARIO(dot_host),
-    SCENARIO(trace),
-    SCENARIO(trace_host),
-    SCENARIO(power),
-    SCENARIO(scalar_i64),
-    SCENARIO(scalar_f64),
-    SCENARIO(scalar_c128),
-};
+} scenarios[] = {SCENARIOS(SCENARIO)};
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 

@@ -50,9 +50,8 @@ static void run(const test_op *op, const test_type *t, int64_t n, const unsigned
     int flags = expected_flags(op->op, t, n, divisor);
     for (int64_t i = 0; i < n; i++)
         reference_compute(op->op, t->type, a + i * t->size, divisor, &right[i]);
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         for (int gap = 0; gap < 2; gap++) {
             int64_t stride = t->size << gap, i = 0;
             test_set_case("%s, %s of %s by %s, out stride %lld", test_levels[level], op->name,

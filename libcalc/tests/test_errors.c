@@ -4,8 +4,6 @@
  */
 #include "reference.h"
 
-#include <pthread.h>
-
 #define LENGTH 6
 #define POISON 0xa5
 
@@ -168,10 +166,11 @@ static void test_result_types(void)
 
 /* ---- Messages -------------------------------------------------------------------------------- */
 
-static void *see_own_message(void *first)
+static void *see_own_message(void *number)
 {
     uint64_t unused;
-    *(int *)first = mylib_last_message()[0] == '\0';
+    (void)number;
+    CHECK(mylib_last_message()[0] == '\0', "a new thread starts with a message");
     mylib_fib(94, &unused);
     return NULL;
 }
@@ -179,15 +178,10 @@ static void *see_own_message(void *first)
 static void test_messages(void)
 {
     char mine[1024];
-    int was_empty = 0;
-    pthread_t thread;
     test_set_case("messages of two threads");
     CHECK_STATUS(mylib_sum_type(MYLIB_F64, NULL), MYLIB_ERR_ARGUMENT);
     snprintf(mine, sizeof mine, "%s", mylib_last_message());
-    if (pthread_create(&thread, NULL, see_own_message, &was_empty) != 0)
-        test_give_up("pthread_create failed");
-    pthread_join(thread, NULL);
-    CHECK(was_empty, "a new thread starts with a message");
+    test_in_threads(1, see_own_message);
     CHECK(strcmp(mine, mylib_last_message()) == 0, "another thread's failure changed the message");
     CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, LENGTH, out, 8, a, 8, b, 8));
     CHECK(strcmp(mine, mylib_last_message()) == 0, "a success changed the message");
@@ -586,7 +580,6 @@ static void test_devices(void)
           "CUDA strings are NULL");
     CHECK((config.cuda_version[0] != '\0') == config.has_cuda, "has_cuda %d, cuda_version \"%s\"",
           config.has_cuda, config.cuda_version);
-    CHECK(config.threads >= 1, "%d threads", config.threads);
     CHECK(config.threads >= 1, "%d threads", config.threads);
 
     mylib_status status = mylib_cuda_device_count(&count);

@@ -293,10 +293,9 @@ static void test_kept(const char *level, rng *r)
 int main(void)
 {
     test_begin("flags");
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
+    FOR_EACH_LEVEL(level)
+    {
         rng r = rng_make((uint64_t)level);
-        if (!test_use_level(level))
-            continue;
         FOR_EACH_PAIR(op, t)
         {
             test_quiet(op, t, test_levels[level], &r);

@@ -10,48 +10,34 @@
 
 #include <dlfcn.h>
 #include <math.h>
-#include <pthread.h>
-#include <unistd.h>
 
 /* ---- GPU memory ------------------------------------------------------------------------------ */
 
-/*
- * Runs one operation over GPU memory, and over a copy on the CPU.  'in_place': the first input is
- * out.  All bytes of the image must come out the same, sentinels and gaps included.
- */
+static mylib_status map(const void *op, mylib_device device, const mylib_array *arrays)
+{
+    return mylib_map(((const test_op *)op)->op, device, NULL, &arrays[0], &arrays[1]);
+}
+
+/* Runs one operation over GPU memory.  'in_place': the first input is out. */
 static void run_on_device(const test_op *op, const test_type *t, const layout *out,
                           const layout *in, const int64_t *shift, int in_place, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
-    int64_t size = test_size(type), used = 0, at[3];
-    mylib_array arrays[2][3];
-
-    at[0] = reserve(&used, out->span, shift[0] * size);
+    int64_t used = 0;
+    operand o[3] = {{type, out, reserve(&used, out->span, shift[0] * test_size(type)), NULL}};
     for (int k = 0; k < 2; k++)
-        at[1 + k] = k == 0 && in_place ? at[0] : reserve(&used, in[k].span, shift[1 + k] * t->size);
+        o[1 + k] = k == 0 && in_place
+                       ? o[0]
+                       : (operand){t->type, &in[k],
+                                   reserve(&used, in[k].span, shift[1 + k] * t->size), NULL};
     memset(before, SENTINEL, (size_t)used);
-    memset(before + at[0], POISON, (size_t)out->span);
+    memset(before + o[0].at, POISON, (size_t)out->span);
     if (op->arity == 2 && in[0].span == in[1].span)
-        fill_pairs(r, t->type, in[0].span / t->size, before + at[1], before + at[2]);
+        fill_pairs(r, t->type, in[0].span / t->size, before + o[1].at, before + o[2].at);
     else
         for (int k = 0; k < op->arity; k++)
-            fill_values(r, t->type, in[k].span / t->size, before + at[1 + k]);
-    memcpy(right, before, (size_t)used);
-
-    for (int place = 0; place < 2; place++) {
-        unsigned char *base = place == 0 ? right : on_device;
-        mylib_device device = place == 0 ? test_cpu : gpu;
-        arrays[place][0] = layout_array(out, type, device, base + at[0]);
-        for (int k = 0; k < 2; k++)
-            arrays[place][1 + k] =
-                layout_array(in_place && k == 0 ? out : &in[k], t->type, device, base + at[1 + k]);
-    }
-    CHECK_OK(mylib_map(op->op, test_cpu, NULL, &arrays[0][0], &arrays[0][1]));
-    CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
-    CHECK_OK(mylib_map(op->op, gpu, NULL, &arrays[1][0], &arrays[1][1]));
-    CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-
-    compare_images(type, at[0], out->span, used);
+            fill_values(r, t->type, in[k].span / t->size, before + o[1 + k].at);
+    compare_places(map, op, 3, o, 0, used);
 }
 
 /* Contiguous operands around the sizes of vectors and tiles: shifted, broadcast, in place. */
@@ -774,16 +760,6 @@ static void *use_gpu(void *argument)
     return NULL;
 }
 
-static void test_threads(void)
-{
-    pthread_t threads[6];
-    for (uintptr_t i = 0; i < 6; i++)
-        if (pthread_create(&threads[i], NULL, use_gpu, (void *)i) != 0)
-            test_give_up("pthread_create failed");
-    for (int i = 0; i < 6; i++)
-        pthread_join(threads[i], NULL);
-}
-
 /* The other GPUs compute too, and arrays of two GPUs do not mix. */
 static void test_other_gpus(rng *r)
 {
@@ -846,33 +822,27 @@ static int compute_in_child(void)
 static void test_fork(void)
 {
     test_set_case("fork after CUDA was used");
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(compute_in_child());
-    CHECK(child > 0, "fork failed");
-    test_wait_for(child);
+    test_in_child(compute_in_child);
     test_gpu_works();
 }
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
 /* A child that was forked before CUDA was used may use it. */
+static int use_first(void)
+{
+    double result = 0;
+    int count = 0;
+    mylib_status status = mylib_cuda_device_count(&count);
+    if (status == MYLIB_OK)
+        status = mylib_scalar_f64(MYLIB_OP_add, gpu, 1, 2, &result);
+    return status != MYLIB_ERR_NO_DEVICE && (status != MYLIB_OK || result != 3);
+}
+
 static void test_fork_first(void)
 {
     test_set_case("fork before CUDA is used");
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        double result = 0;
-        int count = 0;
-        mylib_status status = mylib_cuda_device_count(&count);
-        if (status == MYLIB_OK)
-            status = mylib_scalar_f64(MYLIB_OP_add, gpu, 1, 2, &result);
-        _exit(status == MYLIB_ERR_NO_DEVICE || (status == MYLIB_OK && result == 3) ? 0 : 1);
-    }
-    CHECK(child > 0, "fork failed");
-    test_wait_for(child);
+    test_in_child(use_first);
 }
 
 int main(int argc, char **argv)
@@ -900,7 +870,7 @@ int main(int argc, char **argv)
     test_partly_pinned(&r);
     test_memory(&r);
     test_huge(&r);
-    test_threads();
+    test_in_threads(6, use_gpu);
     test_errors();
     test_other_gpus(&r);
     test_fork();

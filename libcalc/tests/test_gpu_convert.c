@@ -43,63 +43,37 @@ static const char *mix_text(const mix *m)
     return text;
 }
 
-static mylib_status call(const mix *m, mylib_device device, const mylib_array *arrays)
+static mylib_status call(const void *what, mylib_device device, const mylib_array *arrays)
 {
+    const mix *m = what;
     if (m->is_select)
         return mylib_select(device, NULL, &arrays[0], &arrays[1], &arrays[2], &arrays[3]);
     return mylib_map_as(m->op->op, m->type->type, device, NULL, &arrays[0], &arrays[1]);
 }
 
-/* Fills memory of any size with values of a type, except an incomplete element. */
-static void fill(rng *r, const test_type *t, int64_t nbytes, unsigned char *memory)
-{
-    fill_values(r, t->type, nbytes / t->size, memory);
-}
-
-/* All bytes of the image must come out as on the CPU, sentinels and gaps included. */
 static void run(const mix *m, rng *r)
 {
     unsigned char numbers[1 + MOST_INPUTS][TEST_MAX_SIZE];
-    mylib_array arrays[2][1 + MOST_INPUTS];
-    int64_t used = 0, at[1 + MOST_INPUTS] = {0};
+    operand o[1 + MOST_INPUTS];
+    int64_t used = 0;
 
     test_set_case("%s", mix_text(m));
     for (int k = 0; k <= m->inputs; k++) {
-        if (m->is_number[k])
-            continue;
-        at[k] = k == 1 && m->in_place ? at[0]
-                                      : reserve(&used, m->l[k].span, m->shift[k] * m->t[k]->size);
+        o[k] = (operand){m->t[k]->type, &m->l[k], 0, m->is_number[k] ? numbers[k] : NULL};
+        if (k == 1 && m->in_place)
+            o[k].at = o[0].at;
+        else if (!m->is_number[k])
+            o[k].at = reserve(&used, m->l[k].span, m->shift[k] * m->t[k]->size);
     }
     memset(before, SENTINEL, (size_t)used);
-    memset(before + at[0], POISON, (size_t)m->l[0].span);
+    memset(before + o[0].at, POISON, (size_t)m->l[0].span);
     for (int k = 1; k <= m->inputs; k++) {
         if (m->is_number[k])
-            fill_values(r, m->t[k]->type, 1, numbers[k]);
+            fill_values(r, o[k].type, 1, numbers[k]);
         else
-            fill(r, m->t[k], m->l[k].span, before + at[k]);
+            fill_values(r, o[k].type, m->l[k].span / m->t[k]->size, before + o[k].at);
     }
-    memcpy(right, before, (size_t)used);
-    memcpy(after, before, (size_t)used);
-
-    for (int place = 0; place < 2; place++) {
-        unsigned char *base = place == 0 ? right : m->streamed ? after : on_device;
-        mylib_device device = place == 0 || m->streamed ? test_cpu : gpu;
-        for (int k = 0; k <= m->inputs; k++) {
-            arrays[place][k] = layout_array(&m->l[k], m->t[k]->type, device, base + at[k]);
-            if (m->is_number[k])
-                arrays[place][k] =
-                    (mylib_array){numbers[k], test_cpu, m->t[k]->type, 0, NULL, NULL};
-        }
-    }
-    CHECK_OK(call(m, test_cpu, arrays[0]));
-    if (m->streamed) {
-        CHECK_OK(call(m, gpu, arrays[1]));
-    } else {
-        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
-        CHECK_OK(call(m, gpu, arrays[1]));
-        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-    }
-    compare_images(m->t[0]->type, at[0], m->l[0].span, used);
+    compare_places(call, m, 1 + m->inputs, o, m->streamed, used);
 }
 
 /* ---- Shapes ---------------------------------------------------------------------------------- */

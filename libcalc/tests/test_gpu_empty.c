@@ -152,16 +152,6 @@ static void check_ways(reduction_case *c, const memory *m, mylib_device device, 
     }
 }
 
-static mylib_program *program_of(mylib_type type)
-{
-    const mylib_step steps[] = {{MYLIB_OP_add, (int32_t)type, {0, 0, 0}},
-                                {MYLIB_OP_multiply, (int32_t)type, {1, 0, 0}}};
-    mylib_program *program = NULL;
-    if (!CHECK_OK(mylib_program_create(1, &type, 0, NULL, 2, steps, &program)))
-        test_give_up("no program");
-    return program;
-}
-
 /* All that is computed on `device` of arrays in m->device. */
 static void check_all(const memory *m, mylib_device device, const char *what)
 {
@@ -169,7 +159,7 @@ static void check_all(const memory *m, mylib_device device, const char *what)
         const mylib_type type = (mylib_type)t;
         if (test_quick && t != MYLIB_F16 && t != MYLIB_F64 && t != MYLIB_U8)
             continue;
-        mylib_program *program = program_of(type);
+        mylib_program *program = program_of(type, type);
         for (int r = 0; r < 4; r++) {
             const mylib_reduction reduction = (mylib_reduction)r;
             const mylib_type wide = reduction_type(reduction, type);

@@ -10,8 +10,6 @@
 #include "copies.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
-#include <unistd.h>
 
 static const mylib_device gpu = {MYLIB_CUDA, 0}, cpu = {MYLIB_CPU, 0};
 static const place places[] = {
@@ -217,16 +215,6 @@ static void *copy_much(void *argument)
     return NULL;
 }
 
-static void test_threads(void)
-{
-    pthread_t threads[6];
-    for (uintptr_t i = 0; i < 6; i++)
-        if (pthread_create(&threads[i], NULL, copy_much, (void *)i) != 0)
-            test_give_up("pthread_create failed");
-    for (int i = 0; i < 6; i++)
-        pthread_join(threads[i], NULL);
-}
-
 /* ---- Streams --------------------------------------------------------------------------------- */
 
 /* 'data' += 'one', often enough to take long, on a stream. */
@@ -425,13 +413,8 @@ static void *allocate_much(void *argument)
 
 static void test_many(void)
 {
-    pthread_t threads[4];
     uint64_t before = used_nbytes(gpu);
-    for (uintptr_t i = 0; i < 4; i++)
-        if (pthread_create(&threads[i], NULL, allocate_much, (void *)i) != 0)
-            test_give_up("pthread_create failed");
-    for (int i = 0; i < 4; i++)
-        pthread_join(threads[i], NULL);
+    test_in_threads(4, allocate_much);
     test_set_case("after many allocations");
     CHECK(used_nbytes(gpu) == before, "%llu bytes are used, after %llu",
           (unsigned long long)used_nbytes(gpu), (unsigned long long)before);
@@ -614,12 +597,7 @@ static void test_lost_context(void)
     if (test_quick || test_is_emulated()) /* test_cuda_faults.c tests emulated ones */
         return;
     test_set_case("a lost context");
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(lose_context());
-    CHECK(child > 0, "fork failed");
-    test_wait_for(child);
+    test_in_child(lose_context);
 }
 
 int main(int argc, char **argv)
@@ -642,7 +620,7 @@ int main(int argc, char **argv)
     test_streams(gpu);
     if (test_gpu_count > 1)
         test_streams(places[3].device);
-    test_threads();
+    test_in_threads(6, copy_much);
     test_many();
     if (!test_quick)
         test_exhaustion();

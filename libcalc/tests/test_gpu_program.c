@@ -194,62 +194,44 @@ typedef struct operands {
     int in_place;                       /* the input that is out, or -1 */
 } operands;
 
-/*
- * Runs a program over GPU memory, or over host arrays by way of the GPU, and over a copy on the
- * CPU.  All bytes must come out the same, sentinels and gaps included.
- */
+static mylib_status run(const void *program, mylib_device device, const mylib_array *arrays)
+{
+    return mylib_program_run(program, device, NULL, &arrays[0], &arrays[1]);
+}
+
+/* Runs a program over GPU memory, or over host arrays by way of the GPU. */
 static void compare(const source *s, const operands *o, int on_host, rng *r)
 {
-    int64_t used = 0, at[1 + MAX_INPUTS], size = test_size(s->result_type);
-    mylib_array arrays[2][1 + MAX_INPUTS];
+    int64_t used = 0, size = test_size(s->result_type);
+    operand p[1 + MAX_INPUTS];
     _Alignas(16) unsigned char scalar[MAX_INPUTS][TEST_MAX_SIZE];
 
-    at[0] = reserve(&used, o->out.span, o->shift[0] * size);
-    for (int k = 0; k < s->inputs; k++)
-        at[1 + k] = k == o->in_place ? at[0]
-                                     : reserve(&used, o->in[k].span,
-                                               o->shift[1 + k] * test_size(s->input_type[k]));
+    p[0] =
+        (operand){s->result_type, &o->out, reserve(&used, o->out.span, o->shift[0] * size), NULL};
+    for (int k = 0; k < s->inputs; k++) {
+        size = test_size(s->input_type[k]);
+        p[1 + k] = k == o->in_place
+                       ? p[0]
+                       : (operand){s->input_type[k], &o->in[k],
+                                   reserve(&used, o->in[k].span, o->shift[1 + k] * size), NULL};
+        if (o->is_host_scalar[k])
+            p[1 + k].number = scalar[k];
+    }
     memset(before, SENTINEL, (size_t)used);
-    memset(before + at[0], POISON, (size_t)o->out.span);
+    memset(before + p[0].at, POISON, (size_t)o->out.span);
     for (int k = 0; k < s->inputs; k++) {
         mylib_type type = s->input_type[k];
-        fill_values(r, type, o->in[k].span / test_size(type), before + at[1 + k]);
+        fill_values(r, type, o->in[k].span / test_size(type), before + p[1 + k].at);
         fill_values(r, type, 1, scalar[k]);
     }
-    memcpy(right, before, (size_t)used);
-    for (int place = 0; place < 2; place++) {
-        unsigned char *base = place == 0 ? right : on_host ? after : on_device;
-        mylib_device device = place == 0 || on_host ? test_cpu : gpu;
-        arrays[place][0] = layout_array(&o->out, s->result_type, device, base + at[0]);
-        for (int k = 0; k < s->inputs; k++) {
-            const layout *l = k == o->in_place ? &o->out : &o->in[k];
-            arrays[place][1 + k] = layout_array(l, s->input_type[k], device, base + at[1 + k]);
-            if (o->is_host_scalar[k])
-                arrays[place][1 + k] =
-                    (mylib_array){scalar[k], test_cpu, s->input_type[k], 0, NULL, NULL};
-        }
-    }
-    CHECK_OK(mylib_program_run(s->program, test_cpu, NULL, &arrays[0][0], &arrays[0][1]));
-    if (on_host) {
-        memcpy(after, before, (size_t)used);
-        CHECK_OK(mylib_program_run(s->program, gpu, NULL, &arrays[1][0], &arrays[1][1]));
-    } else {
-        CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
-        CHECK_OK(mylib_program_run(s->program, gpu, NULL, &arrays[1][0], &arrays[1][1]));
-        CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-    }
-    compare_images(s->result_type, at[0], o->out.span, used);
+    compare_places(run, s->program, 1 + s->inputs, p, on_host, used);
 }
 
 static layout dense(int ndim, const int64_t *shape, int64_t size)
 {
     layout l = {.ndim = ndim};
-    for (int d = ndim - 1; d >= 0; d--) {
-        l.shape[d] = shape[d];
-        l.strides[d] = size;
-        size *= shape[d];
-    }
-    layout_measure(&l, ndim > 0 ? l.strides[ndim - 1] : size);
+    memcpy(l.shape, shape, (size_t)ndim * sizeof *shape);
+    layout_pack(&l, size);
     return l;
 }
 

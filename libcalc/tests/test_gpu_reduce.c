@@ -111,17 +111,12 @@ static void test_shapes(rng *r)
             for (int k = 0; k < 9; k++) {
                 mylib_type type = types[t] == MYLIB_BOOL ? MYLIB_I64 : types[t];
                 int64_t size = test_size(types[t]), gap = k / 3;
-                reduction_case c = {(mylib_reduction)rng_below(r, 4),
-                                    types[t],
-                                    type,
-                                    type,
-                                    {.ndim = 2},
-                                    {.ndim = 2}};
+                reduction_case c =
+                    reduction_of((mylib_reduction)rng_below(r, 4), types[t], type, 2);
                 if (shapes[i][1] > 10000000 && (!test_is_long || k % 3 != 1 || t > 2))
                     continue;
                 if (!takes(r, 15))
                     continue;
-                c.out_type = reduction_type(c.reduction, type);
                 for (int d = 0; d < 2; d++) {
                     c.in.shape[d] = shapes[i][d];
                     c.out.shape[d] = k % 3 == d || k % 3 == 2 ? 1 : c.in.shape[d];
@@ -129,10 +124,7 @@ static void test_shapes(rng *r)
                 /* Rows without gaps, with one element between them, every second element. */
                 c.in.strides[1] = gap == 2 ? 2 * size : size;
                 c.in.strides[0] = c.in.strides[1] * c.in.shape[1] + (gap == 1 ? size : 0);
-                c.out.strides[1] = test_size(c.out_type);
-                c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
-                layout_measure(&c.in, size);
-                layout_measure(&c.out, test_size(c.out_type));
+                place_results(&c);
                 run_case(&c, r, "matrix");
             }
         }
@@ -155,12 +147,8 @@ static void test_parts(rng *r)
         for (int k = 0; k < count * 4 * 2 * 3; k++) {
             const int is_strided = k % 2, shift = (int)rng_below(r, 4) - 2;
             const int64_t some = is_strided ? BLOCK : WARPS * BLOCK;
-            reduction_case c = {(mylib_reduction)(k / 2 % 4),
-                                (mylib_type)t,
-                                (mylib_type)t,
-                                reduction_type((mylib_reduction)(k / 2 % 4), (mylib_type)t),
-                                {.ndim = 2},
-                                {.ndim = 2}};
+            reduction_case c =
+                reduction_of((mylib_reduction)(k / 2 % 4), (mylib_type)t, (mylib_type)t, 2);
             if ((test_quick && !is_strided && parts[k / 24] > 3) || !takes(r, 24))
                 continue;
             /* Ends within a block, at its end, and with a term more. */
@@ -173,9 +161,7 @@ static void test_parts(rng *r)
             c.in.strides[0] = c.in.strides[1] * c.in.shape[1];
             if (rng_once_in(r, 2))
                 c.in.strides[0] = (c.in.strides[0] + 15) / 16 * 16;
-            c.out.strides[0] = c.out.strides[1] = test_size(c.out_type);
-            layout_measure(&c.in, size);
-            layout_measure(&c.out, test_size(c.out_type));
+            place_results(&c);
             run_case(&c, r, "parts");
         }
     }
@@ -200,7 +186,6 @@ static void test_dense(rng *r)
         for (int k = 0; k < 6 * 4 * (ROWS + COLUMNS); k++) {
             const mylib_type stored = (mylib_type)t, as = k % 6 < 5 ? wide[k % 6] : stored;
             const mylib_type type = as == MYLIB_BOOL ? MYLIB_I64 : as;
-            const mylib_reduction reduction = (mylib_reduction)(k / 6 % 4);
             const int is_row = k / 24 < ROWS, is_short = test_quick || !test_is_long;
             const int64_t *shape = is_row ? rows[k / 24] : columns[k / 24 - ROWS];
             const int64_t size = test_size(stored), gap = rng_below(r, 3);
@@ -209,8 +194,7 @@ static void test_dense(rng *r)
                 (test_is_integer(type) && t >= MYLIB_F16 && t <= MYLIB_C128) ||
                 (is_short && !rng_once_in(r, test_quick ? 60 : 6)))
                 continue;
-            reduction_case c = {reduction,   stored,     type, reduction_type(reduction, type),
-                                {.ndim = 3}, {.ndim = 3}};
+            reduction_case c = reduction_of((mylib_reduction)(k / 6 % 4), stored, type, 3);
             if (rng_once_in(r, 3))
                 c.out_type = type;
             /* Two dimensions of outputs, of which the first is short. */
@@ -222,11 +206,7 @@ static void test_dense(rng *r)
             c.in.strides[2] = size;
             c.in.strides[1] = (shape[1] + (gap == 1 ? 1 : gap == 2 ? 16 / size : 0)) * size;
             c.in.strides[0] = c.in.strides[1] * shape[0] + (rng_once_in(r, 2) ? 0 : 16);
-            c.out.strides[2] = test_size(c.out_type);
-            c.out.strides[1] = c.out.strides[2] * c.out.shape[2];
-            c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
-            layout_measure(&c.in, size);
-            layout_measure(&c.out, test_size(c.out_type));
+            place_results(&c);
             if (rng_once_in(r, 2)) {
                 c.in.offset = (1 + rng_below(r, 3)) * size;
                 c.in.span += c.in.offset;
@@ -280,20 +260,17 @@ static void test_edges(rng *r)
                     continue;
                 const int64_t *shape = shapes[k / 12], size = test_size((mylib_type)stored);
                 int way = k % 12 / 4;
-                reduction_case c = {(mylib_reduction)(k % 4), (mylib_type)stored, (mylib_type)type,
-                                    (mylib_type)type,         {.ndim = 2},        {.ndim = 2}};
+                reduction_case c =
+                    reduction_of((mylib_reduction)(k % 4), (mylib_type)stored, (mylib_type)type, 2);
                 if (rng_once_in(r, 2))
-                    c.out_type = reduction_type(c.reduction, c.type);
+                    c.out_type = c.type;
                 for (int d = 0; d < 2; d++) {
                     c.in.shape[d] = shape[d];
                     c.out.shape[d] = d == (way != 2) ? 1 : shape[d];
                 }
                 c.in.strides[1] = way == 1 ? 2 * size : size;
                 c.in.strides[0] = c.in.strides[1] * shape[1];
-                c.out.strides[1] = test_size(c.out_type);
-                c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
-                layout_measure(&c.in, size);
-                layout_measure(&c.out, test_size(c.out_type));
+                place_results(&c);
                 run_case(&c, r, "edges");
             }
         }
@@ -418,11 +395,10 @@ static void test_signs(void)
     CHECK_OK(mylib_alloc(gpu, sizeof(uint64_t), NULL, &out));
     CHECK_OK(mylib_copy(gpu, there, test_cpu, bytes, N, NULL));
     for (int r = 0; r < 4; r++) {
-        static const char *const names[] = {"sum", "prod", "min", "max"};
         uint64_t right = 0, got = 1;
         mylib_array in = {bytes, test_cpu, MYLIB_I8, 1, &n, NULL};
         mylib_array result = {&right, test_cpu, MYLIB_U64, 0, NULL, NULL};
-        test_set_case("%s of i8 as u64", names[r]);
+        test_set_case("%s of i8 as u64", reduction_names[r]);
         CHECK_OK(mylib_reduce((mylib_reduction)r, MYLIB_U64, test_cpu, NULL, &result, &in));
         in.data = there;
         result.data = out;

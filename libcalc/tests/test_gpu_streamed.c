@@ -34,36 +34,6 @@ static uint64_t little(void) { return is_emulated ? 100000 : 3000000; }
 
 /* ---- Random reductions --------------------------------------------------------------------- */
 
-/* Both memories, where `out` lies in them. */
-static void compare(const reduction_case *c, unsigned char *right, unsigned char *got,
-                    size_t nbytes)
-{
-    int64_t index[MYLIB_MAX_NDIM] = {0}, size = test_size(c->out_type);
-    if (layout_count(&c->out) != 0) {
-        do {
-            const int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
-            if (!same_value(c->out_type, right + at, got + at)) {
-                CHECK(0, "%s, not %s", describe(c->out_type, got + at),
-                      describe(c->out_type, right + at));
-                return;
-            }
-            memcpy(got + at, right + at, (size_t)size);
-        } while (layout_next(&c->out, index));
-    }
-    CHECK(memcmp(right, got, nbytes) == 0, "something beside the results was written");
-}
-
-/* (x + x) * x, so that temporary values are needed. */
-static mylib_program *program_of(mylib_type stored, mylib_type type)
-{
-    const mylib_step steps[] = {{MYLIB_OP_add, (int32_t)type, {0, 0, 0}},
-                                {MYLIB_OP_multiply, (int32_t)type, {1, 0, 0}}};
-    mylib_program *program = NULL;
-    if (!CHECK_OK(mylib_program_create(1, &stored, 0, NULL, 2, steps, &program)))
-        test_give_up("no program");
-    return program;
-}
-
 static void run_case(const reduction_case *c, rng *r, const char *where, uint64_t limit)
 {
     const size_t in_nbytes = (size_t)(c->in.span + test_size(c->stored));
@@ -88,7 +58,7 @@ static void run_case(const reduction_case *c, rng *r, const char *where, uint64_
                 CHECK_OK(mylib_program_reduce(program, c->reduction, c->type, device, NULL, &out,
                                               &source));
         }
-        compare(c, right, got, out_nbytes);
+        compare_reductions(c, right, got);
         mylib_program_free(program);
     }
     end_limit();
@@ -118,9 +88,7 @@ static void test_shapes(rng *r)
         for (int k = 0; k < 12; k++) {
             const mylib_type type = types[rng_below(r, (int64_t)(sizeof types / sizeof *types))];
             const int64_t size = test_size(type), reduced = k % 3, order = k / 3;
-            const mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
-            reduction_case c = {reduction,   type,       type, reduction_type(reduction, type),
-                                {.ndim = 2}, {.ndim = 2}};
+            reduction_case c = reduction_of((mylib_reduction)rng_below(r, 4), type, type, 2);
             if ((test_quick || is_emulated) && (i + (size_t)k) % 5 != 0)
                 continue;
             for (int d = 0; d < 2; d++) {
@@ -132,10 +100,7 @@ static void test_shapes(rng *r)
             c.in.strides[0] = order == 1 ? size : c.in.strides[1] * c.in.shape[1];
             if (order == 2)
                 c.in.strides[0] = -c.in.strides[0], c.in.strides[1] = -c.in.strides[1];
-            c.out.strides[1] = test_size(c.out_type);
-            c.out.strides[0] = c.out.strides[1] * c.out.shape[1];
-            layout_measure(&c.in, size);
-            layout_measure(&c.out, test_size(c.out_type));
+            place_results(&c);
             run_case(&c, r, "matrix", little());
         }
     }
@@ -145,16 +110,14 @@ static void test_shapes(rng *r)
 static void test_middle(rng *r)
 {
     for (int k = 0; k < (test_quick ? 1 : 4); k++) {
-        reduction_case c = {MYLIB_SUM, MYLIB_F32, MYLIB_F32, MYLIB_F32, {.ndim = 3}, {.ndim = 3}};
+        reduction_case c = reduction_of(MYLIB_SUM, MYLIB_F32, MYLIB_F32, 3);
         const int64_t shape[3] = {k < 2 ? 300 : 20, k < 2 ? 60 : 900, 61};
         for (int d = 2; d >= 0; d--) {
             c.in.shape[d] = shape[d];
             c.out.shape[d] = (d == 1) == (k % 2 == 0) ? shape[d] : 1;
-            c.in.strides[d] = d == 2 ? 4 : c.in.strides[d + 1] * shape[d + 1];
-            c.out.strides[d] = d == 2 ? 4 : c.out.strides[d + 1] * c.out.shape[d + 1];
         }
-        layout_measure(&c.in, 4);
-        layout_measure(&c.out, 4);
+        layout_pack(&c.in, 4);
+        place_results(&c);
         run_case(&c, r, "middle", little());
     }
 }
@@ -235,7 +198,7 @@ static void test_limits(rng *r)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         reduction_case c = {cases[i].reduction, cases[i].stored, cases[i].type,
                             cases[i].out_type,  {.ndim = 2},     {.ndim = 2}};
-        const int64_t size = test_size(c.stored), out_size = test_size(c.out_type);
+        const int64_t size = test_size(c.stored);
         for (int d = 0; d < 2; d++) {
             c.in.shape[d] = cases[i].shape[d];
             c.out.shape[d] = cases[i].is_reduced[d] ? 1 : c.in.shape[d];
@@ -244,10 +207,7 @@ static void test_limits(rng *r)
                           : cases[i].is_transposed ? size
                                                    : size * c.in.shape[1];
         c.in.strides[1] = cases[i].is_transposed ? size * c.in.shape[0] : size;
-        c.out.strides[0] = out_size * c.out.shape[1];
-        c.out.strides[1] = out_size;
-        layout_measure(&c.in, size);
-        layout_measure(&c.out, out_size);
+        place_results(&c);
         /* Repeated inputs have more parts than the least limit has room for. */
         const uint64_t least = cases[i].is_repeated ? 100000 : 120000;
         const uint64_t most = test_quick || cases[i].is_repeated ? least : 5000000;

@@ -35,8 +35,9 @@ static computation computation_of(const test_op *op, mylib_type type, rng *r)
     return c;
 }
 
-static mylib_status compute(const computation *c, mylib_device device, const mylib_array *arrays)
+static mylib_status compute(const void *what, mylib_device device, const mylib_array *arrays)
 {
+    const computation *c = what;
     int converts = c->host_scalar >= 0;
     if (c->op == NULL && c->inputs == 1)
         return mylib_copy_array(NULL, &arrays[0], &arrays[1]);
@@ -56,16 +57,12 @@ static void fill(const computation *c, rng *r, mylib_type type, int64_t n, void 
         fill_values(r, type, n, values);
 }
 
-/*
- * Runs it over GPU memory, and over a copy on the CPU: all bytes must come out the same, but for
- * the bits of NaNs.  The case is named by 'what' and the layouts.
- */
+/* Runs it over GPU memory.  The case is named by 'what' and the layouts. */
 static void run(const computation *c, const char *what, const layout *out, const layout *in, rng *r)
 {
     char texts[1 + MAX_INPUTS][64], scalar[TEST_MAX_SIZE];
-    int64_t size = test_size(c->out_type), used = 0, at[1 + MAX_INPUTS];
-    mylib_array arrays[2][1 + MAX_INPUTS];
-    const layout none = {.ndim = 0};
+    int64_t size = test_size(c->out_type), used = 0;
+    operand o[1 + MAX_INPUTS];
 
     for (int k = 0; k <= c->inputs; k++)
         layout_text(k == 0 ? out : &in[k - 1], texts[k], sizeof texts[k]);
@@ -77,32 +74,20 @@ static void run(const computation *c, const char *what, const layout *out, const
                   test_types[c->in_type[1]].name, test_types[c->in_type[2]].name, texts[0],
                   texts[1], c->inputs > 1 ? texts[2] : "-", c->inputs > 2 ? texts[3] : "-");
 
-    at[0] = reserve(&used, out->span, c->shift[0] * size);
-    for (int k = 0; k < c->inputs; k++)
-        at[1 + k] = k == 0 && c->in_place
-                        ? at[0]
-                        : reserve(&used, in[k].span, c->shift[1 + k] * test_size(c->in_type[k]));
+    o[0] = (operand){c->out_type, out, reserve(&used, out->span, c->shift[0] * size), NULL};
+    for (int k = 0; k < c->inputs; k++) {
+        size = test_size(c->in_type[k]);
+        o[1 + k] = (operand){
+            c->in_type[k], &in[k],
+            k == 0 && c->in_place ? o[0].at : reserve(&used, in[k].span, c->shift[1 + k] * size),
+            k == c->host_scalar ? scalar : NULL};
+    }
     memset(before, SENTINEL, (size_t)used);
     for (int k = 0; k < c->inputs; k++)
-        fill(c, r, c->in_type[k], in[k].span / test_size(c->in_type[k]), before + at[1 + k]);
+        fill(c, r, c->in_type[k], in[k].span / test_size(c->in_type[k]), before + o[1 + k].at);
     if (c->host_scalar >= 0)
         fill(c, r, c->in_type[c->host_scalar], 1, scalar);
-    memcpy(right, before, (size_t)used);
-
-    for (int place = 0; place < 2; place++) {
-        unsigned char *base = place == 0 ? right : on_device;
-        mylib_device device = place == 0 ? test_cpu : gpu;
-        arrays[place][0] = layout_array(out, c->out_type, device, base + at[0]);
-        for (int k = 0; k < c->inputs; k++)
-            arrays[place][1 + k] =
-                k == c->host_scalar ? layout_array(&none, c->in_type[k], test_cpu, scalar)
-                                    : layout_array(&in[k], c->in_type[k], device, base + at[1 + k]);
-    }
-    CHECK_OK(mylib_copy(gpu, on_device, test_cpu, before, (size_t)used, NULL));
-    CHECK_OK(compute(c, test_cpu, arrays[0]));
-    CHECK_OK(compute(c, gpu, arrays[1]));
-    CHECK_OK(mylib_copy(test_cpu, after, gpu, on_device, (size_t)used, NULL));
-    compare_images(c->out_type, at[0], out->span, used);
+    compare_places(compute, c, 1 + c->inputs, o, 0, used);
 }
 
 static const test_op *random_op(mylib_type type, int arity, rng *r)

@@ -36,9 +36,8 @@ static void run_length(const test_op *op, const test_type *t, int64_t n, rng *r)
     fill_pairs(r, t->type, n > 0 ? n : 1, a, b);
     for (int k = 0; k < (op->arity == 2 ? 3 : 1); k++) {
         int have_first = 0, a_repeats = k == 1, b_repeats = k == 2;
-        for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-            if (!test_use_level(level))
-                continue;
+        FOR_EACH_LEVEL(level)
+        {
             test_set_case("%s of %s, n = %lld, %s%s", op->name, t->name, (long long)n,
                           k == 0   ? ""
                           : k == 1 ? "a repeated, "
@@ -58,9 +57,8 @@ static void run_single(const test_op *op, const test_type *t, rng *r)
     mylib_type type = test_result_type(op, t->type);
     int64_t size = test_size(type), n = 203;
     fill_pairs(r, t->type, n, a, b);
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         test_set_case("%s of %s, element by element, %s", op->name, t->name, test_levels[level]);
         compute(op, t, n, 0, 0, first);
         for (int64_t i = 0; i < n; i++)
@@ -79,9 +77,8 @@ static void check_selection(void)
     CHECK_OK(mylib_set_cpu_level(NULL));
     CHECK_OK(mylib_get_config(&config));
     snprintf(best, sizeof best, "%s", config.cpu_level);
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         found++;
         printf("levels: %s\n", test_levels[level]);
         CHECK_OK(mylib_get_config(&config));

@@ -11,16 +11,9 @@
 #include <limits.h>
 
 /* glibc's functions have second names; the sanitizers have a malloc() of their own. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if TEST_IS_SANITIZED || !defined(__GLIBC__)
 #define CAN_REPLACE_MALLOC 0
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__GLIBC__)
-#undef CAN_REPLACE_MALLOC
-#define CAN_REPLACE_MALLOC 0
-#endif
-#ifndef CAN_REPLACE_MALLOC
+#else
 #define CAN_REPLACE_MALLOC 1
 #endif
 
@@ -199,19 +192,6 @@ static mylib_status map_in(mylib_device device, const int64_t *shape)
     const mylib_array to = array(out, MYLIB_F64, 1, shape, NULL);
     return mylib_map(MYLIB_OP_divide, device, NULL, &to, inputs);
 }
-static mylib_status map_large(void) { return map_in(test_cpu, row); }
-static mylib_status map_small(void) { return map_in(test_cpu, few); }
-static mylib_status map_on_gpu(void) { return map_in(gpu, row); }
-static mylib_status map_small_on_gpu(void) { return map_in(gpu, few); }
-
-static mylib_status map1(void)
-{
-    return mylib_map1(MYLIB_OP_add, MYLIB_F64, N, out, 8, in, 8, in, 8);
-}
-static mylib_status fold(void)
-{
-    return mylib_map1(MYLIB_OP_add, MYLIB_F64, N, out, 0, out, 0, in, 8);
-}
 static mylib_status map_turned(void)
 {
     const mylib_array to = array(out, MYLIB_F64, 2, matrix, NULL);
@@ -246,10 +226,6 @@ static mylib_status copy(void)
     const mylib_array from = array(in, MYLIB_F64, 2, matrix, turned);
     return mylib_copy_array(NULL, &to, &from);
 }
-static mylib_status copy_bytes(void)
-{
-    return mylib_copy(test_cpu, out, test_cpu, in, NBYTES, NULL);
-}
 static mylib_status range(void)
 {
     const mylib_array to = array(out, MYLIB_F64, 1, row, NULL);
@@ -263,11 +239,7 @@ static mylib_status run(const mylib_program *program, mylib_device device, const
                                    array(in, MYLIB_F64, 2, one_row, NULL)};
     return mylib_program_run(program, device, NULL, &to, inputs);
 }
-static mylib_status run_wide(void) { return run(wide_program, test_cpu, NULL); }
-static mylib_status run_wide_turned(void) { return run(wide_program, test_cpu, turned); }
-static mylib_status run_long(void) { return run(long_program, test_cpu, NULL); }
-static mylib_status run_on_gpu(void) { return run(short_program, gpu, turned); }
-static mylib_status run_in_order(void)
+static mylib_status in_order(void)
 {
     const int64_t shorter[1] = {2000};
     const mylib_array to = array(out + 1, MYLIB_F64, 1, shorter, NULL);
@@ -284,27 +256,6 @@ static mylib_status reduce_program(const mylib_program *program, mylib_device de
                                    array(in, MYLIB_F64, 2, one_row, NULL)};
     return mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, device, NULL, &to, inputs);
 }
-static mylib_status reduce_wide(void)
-{
-    return reduce_program(wide_program, test_cpu, 0, NULL, NULL);
-}
-static mylib_status reduce_wide_turned(void)
-{
-    return reduce_program(wide_program, test_cpu, 2, one_column, turned);
-}
-static mylib_status reduce_long(void)
-{
-    return reduce_program(long_program, test_cpu, 2, one_column, NULL);
-}
-static mylib_status reduce_long_columns(void)
-{
-    return reduce_program(long_program, test_cpu, 2, one_row, NULL);
-}
-static mylib_status reduce_program_on_gpu(void)
-{
-    return reduce_program(short_program, gpu, 2, one_row, turned);
-}
-
 static mylib_status reduce(mylib_device device, mylib_type type, int ndim, const int64_t *kept,
                            const int64_t *strides)
 {
@@ -312,16 +263,6 @@ static mylib_status reduce(mylib_device device, mylib_type type, int ndim, const
     const mylib_array from = array(in, type, 2, matrix, strides);
     return mylib_reduce(MYLIB_SUM, MYLIB_F64, device, NULL, &to, &from);
 }
-static mylib_status reduce_all(void) { return reduce(test_cpu, MYLIB_F64, 0, NULL, NULL); }
-static mylib_status reduce_turned(void) { return reduce(test_cpu, MYLIB_F64, 0, NULL, turned); }
-static mylib_status reduce_rows(void) { return reduce(test_cpu, MYLIB_I32, 2, one_column, NULL); }
-static mylib_status reduce_columns(void) { return reduce(test_cpu, MYLIB_F64, 2, one_row, NULL); }
-static mylib_status reduce_converted(void)
-{
-    return reduce(test_cpu, MYLIB_I16, 2, one_row, turned);
-}
-static mylib_status reduce_on_gpu(void) { return reduce(gpu, MYLIB_F64, 2, one_row, NULL); }
-
 static mylib_status dot(void)
 {
     const mylib_array to = array(out, MYLIB_F64, 0, NULL, NULL);
@@ -363,58 +304,60 @@ static mylib_status pinned(void)
     return st != MYLIB_OK ? st : mylib_free_pinned(memory);
 }
 
-#define ON_CPU(name) \
-    { \
-#name, name, 0 \
-    }
-#define ON_GPU(name) \
-    { \
-#name, name, 1 \
-    }
+/* X(name, call) */
+#define SCENARIOS_ON_CPU(X) \
+    X(alloc, alloc()) \
+    X(config, config()) \
+    X(scalars, scalars()) \
+    X(create, create()) \
+    X(map_large, map_in(test_cpu, row)) \
+    X(map_small, map_in(test_cpu, few)) \
+    X(map1, mylib_map1(MYLIB_OP_add, MYLIB_F64, N, out, 8, in, 8, in, 8)) \
+    X(fold, mylib_map1(MYLIB_OP_add, MYLIB_F64, N, out, 0, out, 0, in, 8)) \
+    X(map_turned, map_turned()) \
+    X(map_as, map_as()) \
+    X(map_in_order, map_in_order()) \
+    X(choose, choose()) \
+    X(copy, copy()) \
+    X(copy_bytes, mylib_copy(test_cpu, out, test_cpu, in, NBYTES, NULL)) \
+    X(range, range()) \
+    X(run_wide, run(wide_program, test_cpu, NULL)) \
+    X(run_wide_turned, run(wide_program, test_cpu, turned)) \
+    X(run_long, run(long_program, test_cpu, NULL)) \
+    X(run_in_order, in_order()) \
+    X(reduce_wide, reduce_program(wide_program, test_cpu, 0, NULL, NULL)) \
+    X(reduce_wide_turned, reduce_program(wide_program, test_cpu, 2, one_column, turned)) \
+    X(reduce_long, reduce_program(long_program, test_cpu, 2, one_column, NULL)) \
+    X(reduce_long_columns, reduce_program(long_program, test_cpu, 2, one_row, NULL)) \
+    X(reduce_all, reduce(test_cpu, MYLIB_F64, 0, NULL, NULL)) \
+    X(reduce_turned, reduce(test_cpu, MYLIB_F64, 0, NULL, turned)) \
+    X(reduce_rows, reduce(test_cpu, MYLIB_I32, 2, one_column, NULL)) \
+    X(reduce_columns, reduce(test_cpu, MYLIB_F64, 2, one_row, NULL)) \
+    X(reduce_converted, reduce(test_cpu, MYLIB_I16, 2, one_row, turned)) \
+    X(dot, dot()) \
+    X(trace, trace())
+#define SCENARIOS_ON_GPU(X) \
+    X(alloc_on_gpu, alloc_on_gpu()) \
+    X(stream_of_gpu, stream_of_gpu()) \
+    X(pinned, pinned()) \
+    X(map_on_gpu, map_in(gpu, row)) \
+    X(map_small_on_gpu, map_in(gpu, few)) \
+    X(run_on_gpu, run(short_program, gpu, turned)) \
+    X(reduce_program_on_gpu, reduce_program(short_program, gpu, 2, one_row, turned)) \
+    X(reduce_on_gpu, reduce(gpu, MYLIB_F64, 2, one_row, NULL))
+
+#define DEFINE_RUN(name, call) \
+    static mylib_status run_##name(void) { return call; }
+SCENARIOS_ON_CPU(DEFINE_RUN)
+SCENARIOS_ON_GPU(DEFINE_RUN)
+
+#define ON_CPU(name, call) {#name, run_##name, 0},
+#define ON_GPU(name, call) {#name, run_##name, 1},
 static const struct scenario {
     const char *name;
     mylib_status (*run)(void);
     int needs_gpu;
-} scenarios[] = {
-    ON_CPU(alloc),
-    ON_CPU(config),
-    ON_CPU(scalars),
-    ON_CPU(create),
-    ON_CPU(map_large),
-    ON_CPU(map_small),
-    ON_CPU(map1),
-    ON_CPU(fold),
-    ON_CPU(map_turned),
-    ON_CPU(map_as),
-    ON_CPU(map_in_order),
-    ON_CPU(choose),
-    ON_CPU(copy),
-    ON_CPU(copy_bytes),
-    ON_CPU(range),
-    ON_CPU(run_wide),
-    ON_CPU(run_wide_turned),
-    ON_CPU(run_long),
-    ON_CPU(run_in_order),
-    ON_CPU(reduce_wide),
-    ON_CPU(reduce_wide_turned),
-    ON_CPU(reduce_long),
-    ON_CPU(reduce_long_columns),
-    ON_CPU(reduce_all),
-    ON_CPU(reduce_turned),
-    ON_CPU(reduce_rows),
-    ON_CPU(reduce_columns),
-    ON_CPU(reduce_converted),
-    ON_CPU(dot),
-    ON_CPU(trace),
-    ON_GPU(alloc_on_gpu),
-    ON_GPU(stream_of_gpu),
-    ON_GPU(pinned),
-    ON_GPU(map_on_gpu),
-    ON_GPU(map_small_on_gpu),
-    ON_GPU(run_on_gpu),
-    ON_GPU(reduce_program_on_gpu),
-    ON_GPU(reduce_on_gpu),
-};
+} scenarios[] = {SCENARIOS_ON_CPU(ON_CPU) SCENARIOS_ON_GPU(ON_GPU)};
 
 /* ---- Checks ---------------------------------------------------------------------------------- */
 

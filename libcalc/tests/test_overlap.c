@@ -330,10 +330,9 @@ int main(void)
     test_begin("overlap");
     rng own = rng_make(0);
     test_itself(&own);
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
+    FOR_EACH_LEVEL(level)
+    {
         rng r = rng_make((uint64_t)level);
-        if (!test_use_level(level))
-            continue;
         FOR_EACH_PAIR(op, t)
         {
             test_random_map1(op, t, &r);

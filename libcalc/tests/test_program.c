@@ -12,7 +12,6 @@
 #include "reference.h"
 
 #include <fenv.h>
-#include <pthread.h>
 #include <sys/resource.h>
 
 #define POISON 0xa5
@@ -534,20 +533,6 @@ static void *run_often(void *argument)
     return NULL;
 }
 
-/* Sanitizers keep what was freed, and so hide what the library uses. */
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define HAS_SANITIZER 1
-#endif
-#endif
-#if !defined(HAS_SANITIZER)
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define HAS_SANITIZER 1
-#else
-#define HAS_SANITIZER 0
-#endif
-#endif
-
 /* The most memory that the process has ever had, in KiB. */
 static long peak_kib(void)
 {
@@ -562,7 +547,6 @@ static void test_large(rng *r)
 {
     int64_t n = 3 * MANY + 5;
     double *out = test_malloc((size_t)(n + 16) * sizeof *out);
-    pthread_t runner[RUNNERS];
     large_a = test_malloc((size_t)n * sizeof *large_a);
     large_b = test_malloc((size_t)n * sizeof *large_b);
     large_c = test_malloc((size_t)n * sizeof *large_c);
@@ -615,15 +599,12 @@ static void test_large(rng *r)
         CHECK_OK(mylib_program_reduce(program, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &sum, in));
         long more = peak_kib() - before;
         CHECK_OK(mylib_set_num_threads(0));
-        CHECK(HAS_SANITIZER || more < MANY / 1024 * 12,
+        CHECK(TEST_IS_SANITIZED || more < MANY / 1024 * 12,
               "%ld KiB more than before, the smallest input has %d", more, MANY / 1024 * 12);
     }
     test_set_case("one program from %d threads", RUNNERS);
-    for (intptr_t k = 0; k < RUNNERS && program != NULL; k++)
-        if (pthread_create(&runner[k], NULL, run_often, (void *)k) != 0)
-            test_give_up("pthread_create failed");
-    for (int k = 0; k < RUNNERS && program != NULL; k++)
-        pthread_join(runner[k], NULL);
+    if (program != NULL)
+        test_in_threads(RUNNERS, run_often);
     mylib_program_free(program);
     free(large_a);
     free(large_b);
@@ -1127,10 +1108,9 @@ int main(void)
     test_steps_refused();
     test_arguments_refused();
     test_arrays_refused();
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
+    FOR_EACH_LEVEL(level)
+    {
         rng r = rng_make((uint64_t)level);
-        if (!test_use_level(level))
-            continue;
         test_random(&r, test_levels[level], test_rounds(2500 / PART));
         test_overlap(&r, test_levels[level], test_rounds(2000 / PART));
         test_reductions(&r, test_levels[level], test_rounds(700 / PART));

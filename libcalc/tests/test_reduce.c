@@ -167,10 +167,9 @@ int main(void)
             test_guarded(t, &r);
         }
     }
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
+    FOR_EACH_LEVEL(level)
+    {
         rng r = rng_make(100);
-        if (!test_use_level(level))
-            continue;
         for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++)
             test_matrices(t, &r);
         test_zeros();

@@ -304,20 +304,14 @@ static void test_lengths(rng *r)
     for (int type = 0; type < TEST_COMPUTED_COUNT; type++) {
         for (int reduction = 0; reduction < 4; reduction++) {
             for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
-                reduction_case c = {(mylib_reduction)reduction,
-                                    (mylib_type)type,
-                                    (mylib_type)type,
-                                    reduction_type((mylib_reduction)reduction, (mylib_type)type),
-                                    {.ndim = 1},
-                                    {.ndim = 1}};
+                reduction_case c =
+                    reduction_of((mylib_reduction)reduction, (mylib_type)type, (mylib_type)type, 1);
                 if (c.out_type == MYLIB_F16 || (lengths[i] == 0 && reduction >= MYLIB_MIN))
                     continue;
                 c.in.shape[0] = lengths[i];
                 c.in.strides[0] = test_size(c.stored);
                 c.out.shape[0] = 1;
-                c.out.strides[0] = 8;
-                layout_measure(&c.in, test_size(c.stored));
-                layout_measure(&c.out, test_size(c.out_type));
+                place_results(&c);
                 run_case(&c, r, "contiguous");
             }
         }
@@ -340,8 +334,7 @@ static void test_first(rng *r, const char *where)
             const mylib_type type = k % 2 ? MYLIB_C128 : MYLIB_C64;
             const int64_t size = test_size(type), n = lengths[i], width = widths[k / 2 % 6];
             const int is_across = k / 12;
-            reduction_case c = {
-                k / 2 % 2 ? MYLIB_MAX : MYLIB_MIN, type, type, type, {.ndim = 2}, {.ndim = 2}};
+            reduction_case c = reduction_of(MYLIB_MIN, type, type, 2);
             if (n * width > 200000 || !rng_once_in(r, test_is_long || n < 5000 ? 1 : 3))
                 continue;
             /* MYLIB_TEST_SHORT: a fifth. */
@@ -356,9 +349,7 @@ static void test_first(rng *r, const char *where)
             for (int d = 0; d < 2; d++)
                 if (rng_once_in(r, 6))
                     c.in.strides[d] = -c.in.strides[d];
-            c.out.strides[1] = size;
-            layout_measure(&c.in, size);
-            layout_measure(&c.out, size);
+            place_results(&c);
             run_case(&c, r, where);
         }
     }
@@ -377,23 +368,17 @@ static void test_large(rng *r, int threads)
             int k = (first + round) % 6;
             if (test_is_shortest() && rng_once_in(r, 2))
                 continue;
-            reduction_case c = {MYLIB_SUM, MYLIB_F64,   MYLIB_F64,
-                                MYLIB_F64, {.ndim = 2}, {.ndim = 2}};
             int is_fortran = k % 2;
-            if (rng_once_in(r, 2)) {
-                c.reduction = MYLIB_MAX;
-                c.stored = c.type = c.out_type = MYLIB_C64; /* of 8 bytes, as f64 */
-            }
+            /* Both types have 8 bytes. */
+            reduction_case c = rng_once_in(r, 2) ? reduction_of(MYLIB_MAX, MYLIB_C64, MYLIB_C64, 2)
+                                                 : reduction_of(MYLIB_SUM, MYLIB_F64, MYLIB_F64, 2);
             for (int d = 0; d < 2; d++) {
                 c.in.shape[d] = shapes[i][d];
                 c.out.shape[d] = k / 2 == d || k / 2 == 2 ? 1 : c.in.shape[d];
             }
             c.in.strides[is_fortran ? 0 : 1] = 8;
             c.in.strides[is_fortran ? 1 : 0] = 8 * c.in.shape[is_fortran ? 0 : 1];
-            c.out.strides[1] = 8;
-            c.out.strides[0] = 8 * c.out.shape[1];
-            layout_measure(&c.in, 8);
-            layout_measure(&c.out, 8);
+            place_results(&c);
             run_case(&c, r, where);
         }
     }
@@ -544,9 +529,8 @@ int main(void)
     rng r = rng_make(0);
     test_errors();
     test_half();
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         test_lengths(&r);
         test_first(&r, test_levels[level]);
         test_dot(&r);

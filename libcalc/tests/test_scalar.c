@@ -13,122 +13,58 @@ __extension__ typedef __int128 i128;
 /* The true result, and the status that it deserves. */
 static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
 {
-    i128 rest;
+    const int divides = op == MYLIB_OP_divide || op == MYLIB_OP_floor_divide ||
+                        op == MYLIB_OP_remainder || op == MYLIB_OP_fmod;
+    if ((divides && b == 0) || (op == MYLIB_OP_reciprocal && a == 0))
+        return MYLIB_ERR_ZERO_DIVIDE;
+    const i128 rest = divides ? a % b : 0;
+    const int is_between = rest != 0 && (rest < 0) != (b < 0); /* floor and truncation differ */
     switch (op) {
-    case MYLIB_OP_add:
-        *result = a + b;
+#define IS(op, value) \
+    case MYLIB_OP_##op: \
+        *result = (value); \
         break;
-    case MYLIB_OP_subtract:
-        *result = a - b;
-        break;
-    case MYLIB_OP_multiply:
-        *result = a * b;
-        break;
-    case MYLIB_OP_minimum:
-        *result = a < b ? a : b;
-        break;
-    case MYLIB_OP_maximum:
-        *result = a > b ? a : b;
-        break;
-    case MYLIB_OP_negative:
-        *result = -a;
-        break;
-    case MYLIB_OP_absolute:
-        *result = a < 0 ? -a : a;
-        break;
-    case MYLIB_OP_square:
-        *result = a * a;
-        break;
-    case MYLIB_OP_equal:
-        *result = a == b;
-        break;
-    case MYLIB_OP_not_equal:
-        *result = a != b;
-        break;
-    case MYLIB_OP_less:
-        *result = a < b;
-        break;
-    case MYLIB_OP_less_equal:
-        *result = a <= b;
-        break;
-    case MYLIB_OP_greater:
-        *result = a > b;
-        break;
-    case MYLIB_OP_greater_equal:
-        *result = a >= b;
-        break;
-    case MYLIB_OP_divide:
-    case MYLIB_OP_floor_divide:
-    case MYLIB_OP_remainder:
-        if (b == 0)
-            return MYLIB_ERR_ZERO_DIVIDE;
-        rest = a % b;
-        if (op == MYLIB_OP_divide)
-            *result = a / b;
-        else if (op == MYLIB_OP_floor_divide)
-            *result = a / b - (rest != 0 && (rest < 0) != (b < 0));
-        else
-            *result = rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-        break;
-    case MYLIB_OP_logical_and:
-        *result = a != 0 ? b != 0 : 0;
-        break;
-    case MYLIB_OP_logical_or:
-        *result = a != 0 ? 1 : b != 0;
-        break;
-    case MYLIB_OP_logical_xor:
-        *result = a != 0 ? b == 0 : b != 0;
-        break;
-    case MYLIB_OP_logical_not:
-        *result = a == 0;
-        break;
-    case MYLIB_OP_bitwise_and:
-        *result = a & b;
-        break;
-    case MYLIB_OP_bitwise_or:
-        *result = a | b;
-        break;
-    case MYLIB_OP_bitwise_xor:
-        *result = a ^ b;
-        break;
-    case MYLIB_OP_invert:
-        *result = -a - 1;
-        break;
-    case MYLIB_OP_floor:
-    case MYLIB_OP_ceil:
-    case MYLIB_OP_trunc:
-    case MYLIB_OP_positive:
-    case MYLIB_OP_conjugate:
-    case MYLIB_OP_real:
-        *result = a;
-        break;
-    case MYLIB_OP_imag:
-    case MYLIB_OP_isnan:
-    case MYLIB_OP_isinf:
-        *result = 0;
-        break;
-    case MYLIB_OP_isfinite:
-        *result = 1;
-        break;
-    case MYLIB_OP_sign:
-        *result = a < 0 ? -1 : a > 0;
-        break;
-    case MYLIB_OP_fmin:
-        *result = a < b ? a : b;
-        break;
-    case MYLIB_OP_fmax:
-        *result = a < b ? b : a;
-        break;
-    case MYLIB_OP_reciprocal:
-        if (a == 0)
-            return MYLIB_ERR_ZERO_DIVIDE;
-        *result = a == 1 || a == -1 ? a : 0;
-        break;
-    case MYLIB_OP_fmod:
-        if (b == 0)
-            return MYLIB_ERR_ZERO_DIVIDE;
-        *result = a % b;
-        break;
+        IS(add, a + b)
+        IS(subtract, a - b)
+        IS(multiply, a * b)
+        IS(divide, a / b)
+        IS(floor_divide, a / b - is_between)
+        IS(remainder, is_between ? rest + b : rest)
+        IS(fmod, rest)
+        IS(reciprocal, a == 1 || a == -1 ? a : 0)
+        IS(minimum, a < b ? a : b)
+        IS(maximum, a > b ? a : b)
+        IS(fmin, a < b ? a : b)
+        IS(fmax, a < b ? b : a)
+        IS(negative, -a)
+        IS(absolute, a < 0 ? -a : a)
+        IS(square, a * a)
+        IS(sign, a < 0 ? -1 : a > 0)
+        IS(equal, a == b)
+        IS(not_equal, a != b)
+        IS(less, a < b)
+        IS(less_equal, a <= b)
+        IS(greater, a > b)
+        IS(greater_equal, a >= b)
+        IS(logical_and, a != 0 ? b != 0 : 0)
+        IS(logical_or, a != 0 ? 1 : b != 0)
+        IS(logical_xor, a != 0 ? b == 0 : b != 0)
+        IS(logical_not, a == 0)
+        IS(bitwise_and, a & b)
+        IS(bitwise_or, a | b)
+        IS(bitwise_xor, a ^ b)
+        IS(invert, -a - 1)
+        IS(floor, a)
+        IS(ceil, a)
+        IS(trunc, a)
+        IS(positive, a)
+        IS(conjugate, a)
+        IS(real, a)
+        IS(imag, 0)
+        IS(isnan, 0)
+        IS(isinf, 0)
+        IS(isfinite, 1)
+#undef IS
     case MYLIB_OP_power:
         if (b < 0)
             return MYLIB_ERR_DOMAIN;

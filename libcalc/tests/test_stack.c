@@ -12,17 +12,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define IS_SANITIZED 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define IS_SANITIZED 1
-#endif
-#endif
-#ifndef IS_SANITIZED
-#define IS_SANITIZED 0
-#endif
-
 #define LIMIT_NBYTES (48 * 1024)
 /* Kernels of an emulated GPU run on the stack of the thread that launches them. */
 #define EMULATION_NBYTES (40 * 1024)
@@ -31,18 +20,15 @@
 
 /* ---- Threads ------------------------------------------------------------------------------- */
 
-typedef mylib_status function(const void *context);
-
 typedef struct job {
-    function *function;
-    const void *context;
+    mylib_status (*call)(void);
     mylib_status st;
 } job;
 
 static void *run_job(void *argument)
 {
     job *j = argument;
-    j->st = j->function(j->context);
+    j->st = j->call();
     return NULL;
 }
 
@@ -65,21 +51,17 @@ static size_t used_by(job *j)
     return STACK_NBYTES - unused;
 }
 
-static mylib_status do_nothing(const void *context)
-{
-    (void)context;
-    return MYLIB_OK;
-}
+static mylib_status do_nothing(void) { return MYLIB_OK; }
 
 static int limit_nbytes = LIMIT_NBYTES;
 static size_t most_nbytes;
 static char most_case[200];
 
 /* The limit is what the library adds to a thread that does nothing. */
-__attribute__((format(printf, 3, 4))) static void check(function *f, const void *context,
+__attribute__((format(printf, 2, 3))) static void check(mylib_status (*call)(void),
                                                         const char *format, ...)
 {
-    job nothing = {do_nothing, NULL, MYLIB_OK}, j = {f, context, MYLIB_OK};
+    job nothing = {do_nothing, MYLIB_OK}, j = {call, MYLIB_OK};
     static size_t idle_nbytes;
     char text[200];
     va_list arguments;
@@ -145,87 +127,79 @@ static shape shapes[] = {
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
+typedef struct making {
+    mylib_type type;
+    int inputs, steps;
+} making;
+
 typedef struct call {
     mylib_op op;
     mylib_reduction reduction;
     mylib_type type;
     mylib_device device;
+    const making *making; /* of the program */
     mylib_program *program;
     arrays a;
 } call;
 
 static call c; /* the stack of the main thread is not what is tested, but this is large */
 
-static mylib_status call_map(const void *x)
+static mylib_status call_map(void)
 {
-    (void)x;
     return mylib_map_as(c.op, c.type, c.device, NULL, &c.a.array[0], &c.a.array[1]);
 }
 
-static mylib_status call_map1(const void *x)
+static mylib_status call_map1(void)
 {
     const mylib_array *a = c.a.array;
-    (void)x;
     return mylib_map1(c.op, c.type, a[0].shape[0], a[0].data, a[0].strides[0], a[1].data,
                       a[1].strides[0], a[2].data, a[2].strides[0]);
 }
 
-static mylib_status call_select(const void *x)
+static mylib_status call_select(void)
 {
     const mylib_array *a = c.a.array;
-    (void)x;
     return mylib_select(c.device, NULL, &a[0], &a[1], &a[2], &a[3]);
 }
 
-static mylib_status call_copy(const void *x)
-{
-    (void)x;
-    return mylib_copy_array(NULL, &c.a.array[0], &c.a.array[1]);
-}
+static mylib_status call_copy(void) { return mylib_copy_array(NULL, &c.a.array[0], &c.a.array[1]); }
 
-static mylib_status call_run(const void *x)
+static mylib_status call_run(void)
 {
-    (void)x;
     return mylib_program_run(c.program, c.device, NULL, &c.a.array[0], &c.a.array[1]);
 }
 
-static mylib_status call_reduce(const void *x)
+static mylib_status call_reduce(void)
 {
-    (void)x;
     return mylib_reduce(c.reduction, c.type, c.device, NULL, &c.a.array[0], &c.a.array[1]);
 }
 
-static mylib_status call_program_reduce(const void *x)
+static mylib_status call_program_reduce(void)
 {
-    (void)x;
     return mylib_program_reduce(c.program, c.reduction, c.type, c.device, NULL, &c.a.array[0],
                                 &c.a.array[1]);
 }
 
-static mylib_status call_dot(const void *x)
+static mylib_status call_dot(void)
 {
-    (void)x;
     return mylib_dot(c.type, c.device, NULL, &c.a.array[0], &c.a.array[1], &c.a.array[2]);
 }
 
-static mylib_status call_trace(const void *x)
+static mylib_status call_trace(void)
 {
     double sum[2];
-    (void)x;
     return mylib_trace(c.device, NULL, &c.a.array[1], sum);
 }
 
-static mylib_status call_arange(const void *x)
+static mylib_status call_arange(void)
 {
     static const double start[2] = {0}, step[2] = {0};
-    (void)x;
     return mylib_arange(NULL, &c.a.array[0], start, step);
 }
 
 /* Fails with a long message. */
-static mylib_status call_wrong(const void *x)
+static mylib_status call_wrong(void)
 {
-    (void)x;
     return mylib_map(MYLIB_OP_add, test_cpu, NULL, &c.a.array[0], &c.a.array[1]) ==
                    MYLIB_ERR_ARGUMENT
                ? MYLIB_OK
@@ -234,19 +208,14 @@ static mylib_status call_wrong(const void *x)
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-typedef struct making {
-    mylib_type type;
-    int inputs, steps;
-} making;
-
 /*
  * Adds up its inputs, of types that take turns, `type` among them; then goes on with steps that
  * need many registers: all values so far are kept until the end.
  */
-static mylib_status call_create(const void *x)
+static mylib_status call_create(void)
 {
     static mylib_step step[MYLIB_PROGRAM_MAX_STEPS];
-    const making *m = x;
+    const making *m = c.making;
     mylib_type types[MYLIB_PROGRAM_MAX_INPUTS];
     int steps = 0, values = m->inputs;
     for (int k = 0; k < m->inputs; k++)
@@ -291,18 +260,18 @@ static void test_maps(void)
                     put(&c.a, 0, to, h->ndim, h->size, C_ORDER);
                     put(&c.a, 1, from, h->ndim, h->size, (order)o);
                     put(&c.a, 2, types[t], h->ndim, h->size, (order)((o + 1) % 4));
-                    check(call_map, NULL, "%s of %s, shape %d, %s", mylib_op_name(c.op),
+                    check(call_map, "%s of %s, shape %d, %s", mylib_op_name(c.op),
                           mylib_type_name(c.type), s, order_names[o]);
                     if (h->ndim > 1 || from != types[t] || o == REPEATED ||
                         c.device.kind != MYLIB_CPU)
                         continue;
-                    check(call_map1, NULL, "%s of %s, map1", mylib_op_name(c.op),
+                    check(call_map1, "%s of %s, map1", mylib_op_name(c.op),
                           mylib_type_name(c.type));
                     if (to != types[t])
                         continue;
                     c.a.strides[0][0] = c.a.strides[1][0] = 0;
                     c.a.array[1].data = c.a.array[0].data;
-                    check(call_map1, NULL, "%s of %s, folded", mylib_op_name(c.op),
+                    check(call_map1, "%s of %s, folded", mylib_op_name(c.op),
                           mylib_type_name(c.type));
                 }
             }
@@ -319,7 +288,7 @@ static void test_overlap(void)
         for (int k = 0; k < 3; k++)
             put(&c.a, k, c.type, 2, size, C_ORDER);
         c.a.array[1].data = (char *)c.a.array[0].data + test_types[t].size;
-        check(call_map, NULL, "overlap of %s", test_types[t].name);
+        check(call_map, "overlap of %s", test_types[t].name);
     }
 }
 
@@ -333,14 +302,14 @@ static void test_selections_and_copies(void)
             put(&c.a, 1, (mylib_type)from, h->ndim, h->size, o);
             put(&c.a, 2, (mylib_type)t, h->ndim, h->size, REPEATED);
             put(&c.a, 3, (mylib_type)from, h->ndim, h->size, C_ORDER);
-            check(call_select, NULL, "a selection of %s and %s", test_types[t].name,
+            check(call_select, "a selection of %s and %s", test_types[t].name,
                   test_types[from].name);
-            check(call_copy, NULL, "%s to %s, %s", test_types[from].name, test_types[t].name,
+            check(call_copy, "%s to %s, %s", test_types[from].name, test_types[t].name,
                   order_names[o]);
         }
         if (t != MYLIB_BOOL) {
             put(&c.a, 0, (mylib_type)t, 1, shapes[1].size, GAPS);
-            check(call_arange, NULL, "a range of %s", test_types[t].name);
+            check(call_arange, "a range of %s", test_types[t].name);
         }
     }
 }
@@ -369,16 +338,16 @@ static void test_reductions(void)
                 put_reduced(c.type, h, way);
                 order o = (order)((way + s) % 3);
                 put(&c.a, 1, way % 2 == 0 ? c.type : MYLIB_F16, h->ndim, h->size, o);
-                check(call_reduce, NULL, "reduction %d of %s, shape %d, way %d, %s",
-                      (int)c.reduction, mylib_type_name(c.type), s, way, order_names[o]);
+                check(call_reduce, "reduction %d of %s, shape %d, way %d, %s", (int)c.reduction,
+                      mylib_type_name(c.type), s, way, order_names[o]);
             }
         }
         put(&c.a, 0, types[t], 0, NULL, C_ORDER);
         put(&c.a, 1, MYLIB_F16, 1, shapes[1].size, GAPS);
         put(&c.a, 2, types[t], 1, shapes[1].size, GAPS);
-        check(call_dot, NULL, "a dot product of %s", mylib_type_name(c.type));
+        check(call_dot, "a dot product of %s", mylib_type_name(c.type));
         put(&c.a, 1, types[t], 2, shapes[2].size, F_ORDER);
-        check(call_trace, NULL, "a trace of %s", mylib_type_name(c.type));
+        check(call_trace, "a trace of %s", mylib_type_name(c.type));
     }
 }
 
@@ -386,7 +355,8 @@ static void test_programs(void)
 {
     for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
         const making *m = &programs[p];
-        check(call_create, m, "program %d is created", (int)p);
+        c.making = m;
+        check(call_create, "program %d is created", (int)p);
         c.type = m->type;
         for (int s = 0; s < SHAPE_COUNT && c.program != NULL; s++) {
             const shape *h = &shapes[s];
@@ -396,11 +366,11 @@ static void test_programs(void)
             for (int k = 0; k < m->inputs; k++)
                 put(&c.a, 1 + k, k % 2 == 0 ? m->type : MYLIB_F16, h->ndim, h->size,
                     (order)((k + s) % 4));
-            check(call_run, NULL, "program %d, shape %d", (int)p, s);
+            check(call_run, "program %d, shape %d", (int)p, s);
             for (int way = 0; way < 5; way++) {
                 c.reduction = (mylib_reduction)((way + s) % 4);
                 put_reduced(c.type, h, way);
-                check(call_program_reduce, NULL, "reduction %d of program %d, shape %d, way %d",
+                check(call_program_reduce, "reduction %d of program %d, shape %d, way %d",
                       (int)c.reduction, (int)p, s, way);
             }
         }
@@ -414,7 +384,7 @@ static void test_errors(void)
     put(&c.a, 0, MYLIB_F64, shapes[SHAPE_COUNT - 1].ndim, shapes[SHAPE_COUNT - 1].size, C_ORDER);
     put(&c.a, 1, MYLIB_F64, 1, shapes[1].size, C_ORDER);
     put(&c.a, 2, MYLIB_F64, 1, shapes[1].size, C_ORDER);
-    check(call_wrong, NULL, "shapes that do not fit");
+    check(call_wrong, "shapes that do not fit");
 }
 
 static void test_all(void)
@@ -428,7 +398,7 @@ static void test_all(void)
 int main(void)
 {
     test_begin("stack");
-    if (IS_SANITIZED) {
+    if (TEST_IS_SANITIZED) {
         printf("stack: sanitizers take stack of their own\n");
         return 77;
     }
@@ -442,9 +412,8 @@ int main(void)
     if (mapped == MAP_FAILED || memory == MAP_FAILED || mprotect(mapped, page, PROT_NONE) != 0)
         test_give_up("no memory");
     stack = (unsigned char *)mapped + page;
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         c.device = test_cpu;
         test_all();
         test_overlap();

@@ -87,9 +87,8 @@ static void test_large_unaligned(rng *r)
     double x, y, z;
     fill_ordinary(r, MYLIB_F64, n + 1, t.a);
     fill_ordinary(r, MYLIB_F64, n, t.b);
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         for (int shift = 1; shift < 128; shift += 40 + (int)rng_below(r, 80)) {
             int64_t end = shift + n * 8, all = (n + 16) * 8, wrong = 0;
             test_set_case("add of f64, n = %lld, out moved by %d bytes, %s", (long long)n, shift,
@@ -187,16 +186,11 @@ static unsigned char shared_a[4000 * TEST_MAX_SIZE], shared_b[4000 * TEST_MAX_SI
 static double *large_a, *large_b, *large_sum;
 #define LARGE 300000
 
-typedef struct caller {
-    pthread_t thread;
-    int number;
-} caller;
-
 /* Each thread has its own operation, results, errors and flags; the inputs are everyone's. */
 static void *call_many(void *argument)
 {
-    const caller *self = argument;
-    rng r = rng_make(1000 + (uint64_t)self->number);
+    const int number = (int)(intptr_t)argument;
+    rng r = rng_make(1000 + (uint64_t)number);
     unsigned char *out = test_malloc(4000 * TEST_MAX_SIZE);
     double *large_out = test_malloc(LARGE * sizeof *large_out);
     char message[256];
@@ -206,9 +200,8 @@ static void *call_many(void *argument)
         const test_type *t = &test_types[rng_below(&r, TEST_COMPUTED_COUNT)];
         mylib_type type = test_result_type(op, t->type);
         int64_t n = rng_below(&r, 4000), size = test_size(type);
-        int flag = self->number % 2 ? FE_DIVBYZERO : FE_OVERFLOW;
-        test_set_case("thread %d, %s of %s, n = %lld", self->number, op->name, t->name,
-                      (long long)n);
+        int flag = number % 2 ? FE_DIVBYZERO : FE_OVERFLOW;
+        test_set_case("thread %d, %s of %s, n = %lld", number, op->name, t->name, (long long)n);
         if (!test_defined(op, t->type)) {
             CHECK_STATUS(mylib_op_result_type(op->op, t->type, NULL), MYLIB_ERR_UNSUPPORTED);
             CHECK(strstr(mylib_last_message(), t->name) != NULL, "another's message: %s",
@@ -227,7 +220,7 @@ static void *call_many(void *argument)
         }
 
         /* A status and a message of its own. */
-        uint64_t fib = 94 + (uint64_t)self->number * 1000 + (uint64_t)round, unused;
+        uint64_t fib = 94 + (uint64_t)number * 1000 + (uint64_t)round, unused;
         CHECK_STATUS(mylib_fib(fib, &unused), MYLIB_ERR_OVERFLOW);
         snprintf(message, sizeof message, "%llu", (unsigned long long)fib);
         CHECK(strstr(mylib_last_message(), message) != NULL, "another's message: %s",
@@ -254,7 +247,6 @@ static void *call_many(void *argument)
 
 static void test_callers(void)
 {
-    caller callers[THREADS];
     rng r = rng_make(7);
     large_a = test_malloc(LARGE * sizeof *large_a);
     large_b = test_malloc(LARGE * sizeof *large_b);
@@ -265,13 +257,7 @@ static void test_callers(void)
         large_sum[i] = large_a[i] + large_b[i];
     fill_ordinary(&r, MYLIB_U8, sizeof shared_a, shared_a);
     fill_ordinary(&r, MYLIB_U8, sizeof shared_b, shared_b);
-    for (int i = 0; i < THREADS; i++) {
-        callers[i].number = i;
-        if (pthread_create(&callers[i].thread, NULL, call_many, &callers[i]) != 0)
-            test_give_up("pthread_create failed");
-    }
-    for (int i = 0; i < THREADS; i++)
-        pthread_join(callers[i].thread, NULL);
+    test_in_threads(THREADS, call_many);
     CHECK_OK(mylib_set_cpu_level(NULL));
     free(large_a);
     free(large_b);

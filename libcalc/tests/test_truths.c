@@ -102,9 +102,8 @@ static void test_type_of(rng *r, const test_type *t)
 int main(void)
 {
     test_begin("truths");
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++) {
-        if (!test_use_level(level))
-            continue;
+    FOR_EACH_LEVEL(level)
+    {
         rng r = rng_make((uint64_t)level);
         /* A sample leaves out types, not levels: this machine may lack the level left. */
         for (const test_type *t = test_types; t < test_types + MYLIB_TYPE_COUNT; t++)

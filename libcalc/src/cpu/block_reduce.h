@@ -17,6 +17,11 @@
 
 BEGIN_WITHOUT_CHOICES
 
+/* Begins a mylib_block_reduce. */
+#define BLOCK_KERNEL(name) \
+    static void name(ptrdiff_t n, char *result, const char *a, \
+                     const char *b __attribute__((unused)), int is_far __attribute__((unused)))
+
 /* The bytes of a few vectors, which stay in registers. */
 #define SPAN_NBYTES 256
 
@@ -143,13 +148,12 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
  * With IN_PLACE they are the elements at `a`.
  */
 #define BLOCK(name, s, PARTS, NOTHING, IN_PLACE, TERM, FETCH, OP, fold) \
-    static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
+    BLOCK_KERNEL(name) \
     { \
         enum { W = VECTOR_NBYTES / sizeof(t_##s), SPAN = SPAN_NBYTES / VECTOR_NBYTES }; \
         enum { ROW = MYLIB_BLOCK_LANES * (PARTS) * sizeof(t_##s) }; \
         const v_##s nothing = NOTHING - (v_##s){0}; \
         v_##s lane[ROW / VECTOR_NBYTES]; \
-        (void)b, (void)is_far; \
         n *= (PARTS); \
         const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW, end = rows > 0 ? ROW : 0; \
         if (IN_PLACE && rows == 0) { \
@@ -212,10 +216,9 @@ BLOCK(dot_block_f64, f64, 1, -0.0, 0, TERM_PRODUCT, FETCH_2, +, fold_add_f64)
 #undef HALVE_LANES
 #undef FOLD
 
-static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *b, int is_far)
+BLOCK_KERNEL(sum_block_f16)
 {
     float wide[MYLIB_BLOCK_TERMS];
-    (void)is_far;
     widen(n, wide, a);
     sum_block_f32(n, result, (const char *)wide, b, 0);
 }
@@ -228,12 +231,11 @@ static void sum_block_f16(ptrdiff_t n, char *result, const char *a, const char *
 
 /* Reduces n integers in C, in any order: lanes stay in registers, and nothing is folded. */
 #define EXACT_BLOCK(name, s, C, TERM, COMBINE) \
-    static void name(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
+    BLOCK_KERNEL(name) \
     { \
         enum { SPAN = SPAN_NBYTES / sizeof(C) }; \
         C total = (C)TERM(s, 0); \
         ptrdiff_t i = 1; \
-        (void)b, (void)is_far; \
         if (n >= CHUNK) { \
             C last[CHUNK]; \
             for (ptrdiff_t k = 0; k < CHUNK; k++) \
@@ -279,14 +281,13 @@ SUM(, u64)
  * and of signed two-byte integers.  `bias` shifts the other types into their range.
  */
 #define NARROW_SUM(s, bias_bits, bias_value, ADD_NEIGHBOURS, bits) \
-    static void sum_block_##s(ptrdiff_t n, char *result, const char *a, const char *b, int is_far) \
+    BLOCK_KERNEL(sum_block_##s) \
     { \
         const ptrdiff_t w = sizeof(t_##s), lanes = (ptrdiff_t)sizeof(__m256i) / w; \
         const __m256i bias = bias_bits; \
         __m256i sums = _mm256_setzero_si256(); \
         ptrdiff_t i = 0; \
         int64_t sum = 0; \
-        (void)b, (void)is_far; \
         for (; i + lanes <= n; i += lanes) { \
             __m256i x = _mm256_loadu_si256((const __m256i *)(a + i * w)); \
             sums = _mm256_add_epi##bits(sums, ADD_NEIGHBOURS(_mm256_xor_si256(x, bias))); \
@@ -410,16 +411,9 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
         nan = nans[k] != 0 ? nans[k] : nan; \
     }
 
-#define EXTREME_BLOCK(op, s, call) \
-    static void op##_block_##s(ptrdiff_t n, char *result, const char *a, const char *b, \
-                               int is_far) \
-    { \
-        (void)b, (void)is_far; \
-        call; \
-    }
 #define EXACT_EXTREME(op, s, BETTER) \
     EXTREME(op##_of_##s, s, BETTER) \
-    EXTREME_BLOCK(op, s, op##_of_##s(n, result, a))
+    BLOCK_KERNEL(op##_block_##s) { op##_of_##s(n, result, a); }
 
 #if defined(HAS_V3)
 #define FLOAT_EXTREME_OF(name, s, p, op, BETTER) \
@@ -480,10 +474,10 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
         if (load_##s(result) == 0 && has_both_zeros_##s(n, result, a)) \
             name##_in_order_##s(n, result, a); \
     } \
-    EXTREME_BLOCK(name, s, QUIETLY(s, name##_in_any_order_##s(n, result, a)))
+    BLOCK_KERNEL(name##_block_##s) { QUIETLY(s, name##_in_any_order_##s(n, result, a)) }
 #define COMPLEX_EXTREME(op, s) \
     IN_ORDER(op##_in_order_##s, s, op##_##s) \
-    EXTREME_BLOCK(op, s, QUIETLY(s, op##_in_order_##s(n, result, a)))
+    BLOCK_KERNEL(op##_block_##s) { QUIETLY(s, op##_in_order_##s(n, result, a)) }
 
 #define EXACT_EXTREMES(s) EXACT_EXTREME(minimum, s, <) EXACT_EXTREME(maximum, s, >)
 #define NO_EXTREMES(s)
@@ -527,19 +521,13 @@ COMPLEX_EXTREME(maximum, c128)
 #undef FLOAT_EXTREME_OF
 #undef V3
 #undef EXACT_EXTREME
-#undef EXTREME_BLOCK
 #undef EXTREME_OF_SPANS
 #undef CHOOSE
 #undef EXTREME
 
 #define COMPLEX_PRODUCT(s) \
     IN_ORDER(multiply_in_order_##s, s, multiply_##s) \
-    static void prod_block_##s(ptrdiff_t n, char *result, const char *a, const char *b, \
-                               int is_far) \
-    { \
-        (void)b, (void)is_far; \
-        multiply_in_order_##s(n, result, a); \
-    }
+    BLOCK_KERNEL(prod_block_##s) { multiply_in_order_##s(n, result, a); }
 COMPLEX_PRODUCT(c64)
 COMPLEX_PRODUCT(c128)
 #undef COMPLEX_PRODUCT
@@ -547,6 +535,7 @@ COMPLEX_PRODUCT(c128)
 #undef TERM_SAME
 #undef CHUNK
 #undef SPAN_NBYTES
+#undef BLOCK_KERNEL
 
 END_WITHOUT_CHOICES
 

@@ -51,17 +51,12 @@ static int find_levels(mylib_cpu_level levels[4])
     if (v4) {
         levels[n] = mylib_cpu_level_v4;
         levels[n].kernel = v4_kernel;
-        levels[n].block_reduce = v4_block_reduce;
-        levels[n++].name = "x86-64-v4";
+        levels[n++].block_reduce = v4_block_reduce;
     }
-    if (v3) {
-        levels[n] = mylib_cpu_level_v3;
-        levels[n++].name = "x86-64-v3";
-    }
-    if (v2) {
-        levels[n] = mylib_cpu_level_v2;
-        levels[n++].name = "x86-64-v2";
-    }
+    if (v3)
+        levels[n++] = mylib_cpu_level_v3;
+    if (v2)
+        levels[n++] = mylib_cpu_level_v2;
 #endif
     levels[n++] = mylib_cpu_level_generic;
     return n;
@@ -86,12 +81,8 @@ const mylib_cpu_level *mylib_cpu(void)
 mylib_status mylib_set_cpu_level(const char *name)
 {
     char known[80] = "";
-    if (name == NULL) {
-        atomic_store(&current, &levels[0]);
-        return MYLIB_OK;
-    }
     for (int i = 0; i < level_count; i++) {
-        if (strcmp(name, levels[i].name) == 0) {
+        if (name == NULL || strcmp(name, levels[i].name) == 0) {
             atomic_store(&current, &levels[i]);
             return MYLIB_OK;
         }

@@ -2,8 +2,9 @@
  * kernels.c - the CPU kernels, expanded from the table (ops.h): one translation unit with the
  * headers below.
  *
- * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4 and the matching -march; its only
- * global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one at run time.
+ * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4, its name for users, and the
+ * matching -march; its only global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one
+ * at run time.
  */
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
@@ -17,21 +18,23 @@
 
 /* ---- Costly operations on strided operands ------------------------------------------------- */
 
+#define PACKED_KERNELS(PACKED) \
+    PACKED(sqrt, f32, 8, 0, sizeof(t_f32), sqrt_kernel_f32) \
+    PACKED(sqrt, f64, 8, 0, sizeof(t_f64), sqrt_kernel_f64) \
+    PACKED(minimum, f32, 8, 1, sizeof(t_f32), minimum_quiet_f32) \
+    PACKED(minimum, f64, 8, 1, sizeof(t_f64), minimum_quiet_f64) \
+    PACKED(maximum, f32, 8, 1, sizeof(t_f32), maximum_quiet_f32) \
+    PACKED(maximum, f64, 8, 1, sizeof(t_f64), maximum_quiet_f64) \
+    PACKED(remainder, f32, 8, 1, sizeof(t_f32), REMAINDER_OF(f32)) \
+    PACKED(remainder, f64, 8, 1, sizeof(t_f64), IN_VECTORS(remainder, f64)) \
+    PACKED(absolute, c64, 64, 0, sizeof(t_f32), absolute_kernel_c64) \
+    PACKED(absolute, c128, 64, 0, sizeof(t_f64), absolute_kernel_c128)
 #define PACKED(op, s, least, binary, wo, kernel) \
     KERNEL(op##_packed_##s) \
     { \
         packed_kernel(kernel, least, binary, wo, sizeof(t_##s), n, out, so, a, sa, b, sb); \
     }
-PACKED(sqrt, f32, 8, 0, sizeof(t_f32), sqrt_kernel_f32)
-PACKED(sqrt, f64, 8, 0, sizeof(t_f64), sqrt_kernel_f64)
-PACKED(minimum, f32, 8, 1, sizeof(t_f32), minimum_quiet_f32)
-PACKED(minimum, f64, 8, 1, sizeof(t_f64), minimum_quiet_f64)
-PACKED(maximum, f32, 8, 1, sizeof(t_f32), maximum_quiet_f32)
-PACKED(maximum, f64, 8, 1, sizeof(t_f64), maximum_quiet_f64)
-PACKED(remainder, f32, 8, 1, sizeof(t_f32), REMAINDER_OF(f32))
-PACKED(remainder, f64, 8, 1, sizeof(t_f64), IN_VECTORS(remainder, f64))
-PACKED(absolute, c64, 64, 0, sizeof(t_f32), absolute_kernel_c64)
-PACKED(absolute, c128, 64, 0, sizeof(t_f64), absolute_kernel_c128)
+PACKED_KERNELS(PACKED)
 #undef PACKED
 
 /* ---- Lookup -------------------------------------------------------------------------------- */
@@ -63,17 +66,8 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
         CASE(sqrt, f16, IN_VECTORS(sqrt, f16))
         CASE(negative, f16, negative_sign_f16)
         CASE(absolute, f16, absolute_sign_f16)
-#define PACKED(op, s) CASE(op, s, op##_packed_##s)
-        PACKED(minimum, f32)
-        PACKED(minimum, f64)
-        PACKED(maximum, f32)
-        PACKED(maximum, f64)
-        PACKED(remainder, f32)
-        PACKED(remainder, f64)
-        PACKED(sqrt, f32)
-        PACKED(sqrt, f64)
-        PACKED(absolute, c64)
-        PACKED(absolute, c128)
+#define PACKED(op, s, least, binary, wo, kernel) CASE(op, s, op##_packed_##s)
+        PACKED_KERNELS(PACKED)
 #undef PACKED
         CASE(add, c64, add_pairs_c64)
         CASE(add, c128, add_pairs_c128)
@@ -109,26 +103,15 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
     mylib_kernel *special = lookup_special(op, type);
     if (special != NULL)
         return special;
+    if (is_modular(op) && type <= MYLIB_I64)
+        type = (mylib_type)(type + (MYLIB_U8 - MYLIB_I8));
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s) \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
-        return BY_CLASS(s, MODULAR, PLAIN, PLAIN, PLAIN)(op, s);
-#define PLAIN(op, s) op##_kernel_##s
-#define MODULAR(op, s) \
-    is_modular(MYLIB_OP_##op) ? PASTE(op##_kernel_, UNSIGNED_##s) : op##_kernel_##s
-#define UNSIGNED_i8 u8
-#define UNSIGNED_i16 u16
-#define UNSIGNED_i32 u32
-#define UNSIGNED_i64 u64
-#define UNSIGNED_u8 u8
-#define UNSIGNED_u16 u16
-#define UNSIGNED_u32 u32
-#define UNSIGNED_u64 u64
+        return is_modular(MYLIB_OP_##op) && MYLIB_CLASS_##s == SIGNED ? NULL : op##_kernel_##s;
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
-#undef MODULAR
-#undef PLAIN
 #undef CASE
     default:
         return PASTE(mylib_function_kernel_, MYLIB_LEVEL)(op, type);
@@ -137,12 +120,9 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 
 /* ---- The level ----------------------------------------------------------------------------- */
 
-#define STRING_(x) #x
-#define STRING(x) STRING_(x)
-
 extern const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL);
 const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
-    .name = STRING(MYLIB_LEVEL),
+    .name = MYLIB_LEVEL_NAME,
     .kernel = lookup_kernel,
     .convert = convert,
     .selection = lookup_selection,

@@ -251,7 +251,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
                                    MYLIB_OP_maximum};
     mylib_reducer r;
-    mylib_status st;
+    mylib_status st = MYLIB_OK;
     r.reduction = reduction;
     r.layout = layout;
     r.cpu = mylib_cpu();
@@ -276,9 +276,7 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
     }
     r.combine = r.cpu->kernel(ops[reduction], r.carrier);
 
-    st = make_terms(&r.terms_of, program, type, r.carrier);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(make_terms(&r.terms_of, program, type, r.carrier));
     find_truths(&r, program, type);
     find_term_inputs(&r, 0);
     mylib_choose_across(&r);
@@ -304,12 +302,9 @@ mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const c
 {
     int64_t size = (int64_t)mylib_type_size(type);
     t_c128 sum;
-    mylib_strides strides[2];
-    mylib_layout layout;
+    DECLARE_LAYOUT(layout, 2);
     mylib_operation copy;
-    mylib_status st;
     mylib_operation_of_conversion(&copy, type, type);
-    layout.strides = strides;
     mylib_layout_begin_row(&layout, n, 2);
     layout.data[0] = (char *)&sum;
     layout.data[1] = (char *)a;
@@ -318,15 +313,14 @@ mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const c
     if (type == MYLIB_F16) {
         /* Sums in f32 and rounds once. */
         float x, terms;
-        MYLIB_TRY(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32));
+        RETURN_IF_ERROR(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32));
         memcpy(&terms, &sum, sizeof terms);
         mylib_cpu()->block_reduce(MYLIB_SUM, MYLIB_F16)(1, (char *)&x, value, NULL, 0);
         t_f16 h = mylib_cpu()->f16_from_f32(x + terms);
         memcpy(value, &h, sizeof h);
     } else {
-        MYLIB_TRY(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, type));
+        RETURN_IF_ERROR(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, type));
         mylib_cpu()->kernel(MYLIB_OP_add, type)(1, value, size, value, size, (char *)&sum, size);
     }
-out:
-    return st;
+    return MYLIB_OK;
 }

@@ -60,24 +60,17 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
     { \
         t_##s v, x; \
         memcpy(&v, value, sizeof v); \
-        if (v.re != v.re || v.im != v.im) { \
-            for (; n > 0; n--, terms += stride) { \
-                memcpy(&x, terms, sizeof x); \
-                if (x.re != x.re || x.im != x.im) \
-                    break; \
-            } \
-        } else if (v.re == 0 || v.im == 0) { \
-            for (; n > 0; n--, terms += stride) { \
-                memcpy(&x, terms, sizeof x); \
-                if (x.re == v.re && x.im == v.im) \
-                    break; \
-            } \
-        } else { \
+        const int is_nan = v.re != v.re || v.im != v.im; \
+        if (!is_nan && v.re != 0 && v.im != 0) \
             return 1; \
+        for (; n > 0; n--, terms += stride) { \
+            memcpy(&x, terms, sizeof x); \
+            if (is_nan ? x.re != x.re || x.im != x.im : x.re == v.re && x.im == v.im) { \
+                memcpy(value, terms, sizeof v); \
+                return 1; \
+            } \
         } \
-        if (n > 0) \
-            memcpy(value, terms, sizeof v); \
-        return n > 0; \
+        return 0; \
     }
 TAKE_FIRST(c64)
 TAKE_FIRST(c128)

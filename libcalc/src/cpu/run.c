@@ -210,9 +210,7 @@ static mylib_status run_tiles(const cpu_run *whole, int d, int64_t height, int64
     int inner = l->ndim - 1;
     int64_t rows = l->shape[d], columns = l->shape[inner];
     int64_t whole_rows = rows - rows % height, whole_columns = columns - columns % width;
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout part;
-    RETURN_IF_ERROR(mylib_take_rows(&part, few, l->operands));
+    DECLARE_LARGE_LAYOUT(part, l->operands);
     mylib_layout_copy(&part, l);
     const cpu_run r = {whole->rp, &part, whole->memory, whole->threads};
     cut_dimension(&part, d, 0, whole_rows);
@@ -231,7 +229,6 @@ static mylib_status run_tiles(const cpu_run *whole, int d, int64_t height, int64
         cut_dimension(&part, inner, 0, whole_columns);
         run_layout(&r);
     }
-    mylib_free_rows(&part, few);
     return MYLIB_OK;
 }
 
@@ -278,17 +275,14 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
     }
     const int is_deep = l->ndim > MYLIB_MAX_NDIM - 2; /* tiles add two dimensions */
     const int longest = is_deep ? -1 : long_dimension(p, l);
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout turned;
-    mylib_status st;
-    turned.strides = few;
+    mylib_status st = MYLIB_OK;
+    DECLARE_LARGE_LAYOUT(turned, longest >= 0 ? l->operands : 0);
     if (longest >= 0) {
-        RETURN_IF_ERROR(mylib_take_rows(&turned, few, l->operands));
         mylib_layout_copy(&turned, l);
         mylib_layout_swap(&turned, longest, inner);
         l = &turned;
     }
-    MYLIB_TRY(cpu_run_init(&r, &rp, p, l, mylib_choose_threads(nbytes)));
+    RETURN_IF_ERROR(cpu_run_init(&r, &rp, p, l, mylib_choose_threads(nbytes)));
     if (longest < 0 && !is_deep && l->shape[inner] >= 2 * TILE)
         d = other_fast_dimension(l);
     if (longest >= 0)
@@ -298,8 +292,6 @@ mylib_status mylib_cpu_run(const mylib_program *p, const mylib_layout *l)
     else
         run_layout(&r);
     cpu_run_free(&r);
-out:
-    mylib_free_rows(&turned, few);
     return st;
 }
 

@@ -127,8 +127,7 @@ mylib_status mylib_set_num_threads(int threads)
 
 mylib_status mylib_get_num_threads(int *threads_ret)
 {
-    if (threads_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "threads_ret is NULL");
+    RETURN_IF_NULL(threads_ret);
     *threads_ret = mylib_cpu_threads();
     return MYLIB_OK;
 }

@@ -79,8 +79,7 @@ __attribute__((constructor)) static void watch_forks(void)
 mylib_status mylib_cuda_device_count(int *count_ret)
 {
     int count = 0, driver = 0, runtime = 0;
-    if (count_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "count_ret is NULL");
+    RETURN_IF_NULL(count_ret);
     *count_ret = 0;
     if (atomic_load(&is_poisoned))
         return mylib_fail(MYLIB_ERR_FORKED,
@@ -122,9 +121,7 @@ mylib_status mylib_cuda_check_device(int device)
 {
     int count = atomic_load_explicit(&known_count, memory_order_relaxed);
     if (count == 0 || atomic_load_explicit(&is_poisoned, memory_order_relaxed)) {
-        mylib_status st = mylib_cuda_device_count(&count);
-        if (st != MYLIB_OK)
-            return st;
+        RETURN_IF_ERROR(mylib_cuda_device_count(&count));
         atomic_store(&known_count, count);
     }
     if (device == MYLIB_ALL_GPUS)
@@ -170,8 +167,7 @@ mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
     size_t free_nbytes, total_nbytes;
     struct cudaDeviceProp properties;
 
-    if (info_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "info_ret is NULL");
+    RETURN_IF_NULL(info_ret);
     ENTER_DEVICE(index);
     CUDA_RETURN_IF_ERROR(cudaGetDeviceProperties(&properties, index));
     CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_nbytes, &total_nbytes));
@@ -235,8 +231,7 @@ mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
 {
     cudaStream_t stream;
     RETURN_IF_ERROR(check_gpu(device));
-    if (stream_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "stream_ret is NULL");
+    RETURN_IF_NULL(stream_ret);
     ENTER_DEVICE(device.index);
     CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     *stream_ret = stream;

@@ -53,9 +53,7 @@ static mylib_status move(const packing *p, const mylib_layout *piece, int k)
     const mylib_statement conversion =
         mylib_conversion(type, k == 0 ? type : (mylib_type)s->operand[k - 1].type);
     const int to = k == 0 ? 1 : 0; /* the operand in temporary memory */
-    mylib_strides strides[2];
-    mylib_layout l;
-    l.strides = strides;
+    DECLARE_LAYOUT(l, 2);
     mylib_layout_begin(&l, piece, 2);
     mylib_layout_set_contiguous(&l, to, p->place[k], size_of(s, k));
     mylib_layout_set_operand(&l, 1 - to, piece, row_of(s, k));

@@ -406,11 +406,9 @@ static mylib_status launch_copy(const job *j, const slot *s, int64_t begin, int6
     int64_t gpu_size = (int64_t)j->size[gpu];
     int64_t stride = (int64_t)j->size[host];
     int64_t index[MYLIB_MAX_NDIM];
-    mylib_strides strides[2];
-    mylib_layout piece;
+    DECLARE_LAYOUT(piece, 2);
 
     mylib_layout_begin_row(&piece, n, 2);
-    piece.strides = strides;
     piece.data[host] = gpu_side(j, s, host, begin);
     if (j->is_contiguous[gpu]) {
         piece.data[gpu] = l->data[gpu] + begin * gpu_size;
@@ -454,11 +452,7 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
 /* Launches the kernel of a piece: operands are contiguous in the slot, or host scalars. */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout piece;
-    mylib_status st = mylib_take_rows(&piece, few, j->layout->operands);
-    if (st != MYLIB_OK)
-        return st;
+    DECLARE_LARGE_LAYOUT(piece, j->layout->operands);
     mylib_layout_begin_row(&piece, n, j->layout->operands);
     for (int k = 0; k < piece.operands; k++) {
         int is_constant = j->route[k] == CONSTANT;
@@ -467,15 +461,11 @@ static mylib_status launch_piece(const job *j, slot *s, int64_t n)
         piece.strides[k][0] = is_constant ? 0 : (int64_t)j->size[k];
     }
     if (j->is_single)
-        MYLIB_TRY(mylib_cuda_launch(&j->statement, &piece, s->stream));
+        RETURN_IF_ERROR(mylib_cuda_launch(&j->statement, &piece, s->stream));
     else
-        MYLIB_TRY(
+        RETURN_IF_ERROR(
             mylib_cuda_enqueue(s->gpu, s->stream, j->program, &piece, MYLIB_TEMPORARY_NBYTES));
-    if (j->can_raise)
-        MYLIB_TRY(launch_flags(j, s, &piece));
-out:
-    mylib_free_rows(&piece, few);
-    return st;
+    return j->can_raise ? launch_flags(j, s, &piece) : MYLIB_OK;
 }
 
 static mylib_status enqueue_piece(const job *j, slot *s, int64_t begin, int64_t n)
@@ -807,11 +797,9 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
 mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device src_device,
                              const void *src, size_t nbytes, void *stream)
 {
-    mylib_strides strides[2];
-    mylib_layout layout;
+    DECLARE_LAYOUT(layout, 2);
     if (dst_device.kind == MYLIB_CUDA && src_device.kind == MYLIB_CUDA)
         return mylib_cuda_copy_peer(dst_device.index, dst, src_device.index, src, nbytes, stream);
-    layout.strides = strides;
     mylib_layout_begin_row(&layout, (int64_t)nbytes, 2);
     layout.data[0] = dst;
     layout.data[1] = (char *)(uintptr_t)src; /* never written */

@@ -369,8 +369,7 @@ mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
 {
     int count, owner;
     struct cudaPointerAttributes attributes;
-    if (device_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "device_ret is NULL");
+    RETURN_IF_NULL(device_ret);
     RETURN_IF_ERROR(mylib_cuda_device_count(&count));
     if ((owner = mylib_cuda_owner(ptr)) >= 0) {
         *device_ret = (mylib_device){MYLIB_CUDA, owner};
@@ -387,8 +386,7 @@ mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
 mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
 {
     mylib_memory_info info;
-    if (info_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "info_ret is NULL");
+    RETURN_IF_NULL(info_ret);
     ENTER_DEVICE(index);
     RETURN_IF_ERROR(memory_info(index, &info));
     *info_ret = info;
@@ -407,8 +405,7 @@ mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret)
 {
     int count;
     void *ptr = NULL;
-    if (ptr_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "ptr_ret is NULL");
+    RETURN_IF_NULL(ptr_ret);
     RETURN_IF_ERROR(mylib_cuda_device_count(&count));
     cudaError_t error = cudaHostAlloc(&ptr, nbytes != 0 ? nbytes : 1, cudaHostAllocPortable);
     if (error == cudaErrorMemoryAllocation) {

@@ -19,8 +19,7 @@ static mylib_status no_cuda(void)
 
 mylib_status mylib_cuda_device_count(int *count_ret)
 {
-    if (count_ret == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "count_ret is NULL");
+    RETURN_IF_NULL(count_ret);
     *count_ret = 0;
     return no_cuda();
 }

@@ -408,9 +408,7 @@ static mylib_status launch_halves(int device, void *stream, const mylib_reduce_a
         d++;
     half.shape[d] = args->shape[d] / 2;
     half.outputs = args->outputs / args->shape[d] * half.shape[d];
-    mylib_status st = launch(device, stream, &half);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(launch(device, stream, &half));
     half = *args;
     for (int k = 0; k < args->inputs; k++)
         half.in[k] += args->shape[d] / 2 * args->in_strides[k][d];

@@ -98,11 +98,8 @@ static mylib_status copy_host(const job *j, mylib_layout *there, int to_host, my
 static mylib_status bring_inputs(const job *j, mylib_layout *l, const mylib_layout *box)
 {
     const mylib_program *p = j->program;
-    mylib_strides strides[2];
-    mylib_layout there;
-    mylib_status st = MYLIB_OK;
-    there.strides = strides;
-    for (int k = 1; k < box->operands && st == MYLIB_OK; k++) {
+    DECLARE_LAYOUT(there, 2);
+    for (int k = 1; k < box->operands; k++) {
         const mylib_type type = (mylib_type)p->input_type[k - 1];
         if (box->is_host_scalar[k])
             continue;
@@ -110,36 +107,24 @@ static mylib_status bring_inputs(const job *j, mylib_layout *l, const mylib_layo
         mylib_layout_begin(&there, box, 2);
         mylib_layout_set_operand(&there, 0, l, k);
         mylib_layout_set_operand(&there, 1, box, k);
-        st = copy_host(j, &there, 0, type);
+        RETURN_IF_ERROR(copy_host(j, &there, 0, type));
     }
-    return st;
+    return MYLIB_OK;
 }
 
 /* Computes the program over the layout, and writes its values to 'values'. */
 static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
 {
     const mylib_type type = (mylib_type)j->program->result_type;
-    const int is_copied = j->is_on_host && j->is_straight;
-    mylib_strides few[MYLIB_FEW_ROWS];
-    mylib_layout l;
-    mylib_status st = mylib_take_rows(&l, few, layout->operands);
-    if (st != MYLIB_OK)
-        return st;
-    mylib_layout_begin(&l, layout, layout->operands);
+    DECLARE_LARGE_LAYOUT(l, layout->operands);
+    mylib_layout_copy(&l, layout);
     mylib_layout_set_contiguous(&l, 0, values, mylib_type_size(type));
-    for (int k = 1; k < layout->operands; k++)
-        mylib_layout_set_operand(&l, k, layout, k);
-    if (is_copied) {
-        st = copy_host(j, &l, 0, type);
-        goto out;
-    }
+    if (j->is_on_host && j->is_straight)
+        return copy_host(j, &l, 0, type);
     if (j->is_on_host)
-        MYLIB_TRY(bring_inputs(j, &l, layout));
+        RETURN_IF_ERROR(bring_inputs(j, &l, layout));
     mylib_layout_simplify(&l);
-    st = mylib_cuda_enqueue(j->device, j->stream, j->program, &l, j->room);
-out:
-    mylib_free_rows(&l, few);
-    return st;
+    return mylib_cuda_enqueue(j->device, j->stream, j->program, &l, j->room);
 }
 
 /* Makes the layout of a piece's outputs in the memory that the GPU writes. */
@@ -157,11 +142,9 @@ static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *p
 /* Copies a piece's outputs to the host, if `out` is host memory. */
 static mylib_status end_outputs(const job *j, const mylib_layout *out, const mylib_layout *piece)
 {
-    mylib_strides strides[2];
-    mylib_layout back;
+    DECLARE_LAYOUT(back, 2);
     if (!j->is_on_host)
         return MYLIB_OK;
-    back.strides = strides;
     mylib_layout_begin(&back, out, 2);
     mylib_layout_set_operand(&back, 1, out, 0);
     back.data[0] = piece->data[0];
@@ -173,10 +156,8 @@ static mylib_status end_outputs(const job *j, const mylib_layout *out, const myl
 static mylib_status reduce_outputs(void *context, mylib_layout *piece)
 {
     const job *j = context;
-    mylib_strides strides[3];
-    mylib_layout l, out;
-    l.strides = strides;
-    out.strides = strides + 2;
+    DECLARE_LAYOUT(l, 2);
+    DECLARE_LAYOUT(out, 1);
     RETURN_IF_ERROR(run_to(j, piece, j->temporary));
     begin_outputs(j, &out, piece);
     mylib_layout_begin(&l, &out, 2);
@@ -229,14 +210,13 @@ static mylib_status run_elements(const job *j, mylib_layout *l, int d, int64_t b
 /* Copies a layout with its kept dimensions last, so that the outputs are adjacent. */
 static void put_kept_last(mylib_layout *l, const mylib_layout *piece, int kept_ndim)
 {
-    mylib_layout_begin(l, piece, piece->operands);
-    for (int k = 0; k < l->operands; k++) {
-        mylib_layout_set_operand(l, k, piece, k);
-        for (int d = 0; d < l->ndim; d++)
-            l->strides[k][d] = piece->strides[k][(d + kept_ndim) % l->ndim];
+    mylib_layout_copy(l, piece);
+    for (int d = 0; d < l->ndim; d++) {
+        const int from = (d + kept_ndim) % l->ndim;
+        l->shape[d] = piece->shape[from];
+        for (int k = 0; k < l->operands; k++)
+            l->strides[k][d] = piece->strides[k][from];
     }
-    for (int d = 0; d < l->ndim; d++)
-        l->shape[d] = piece->shape[(d + kept_ndim) % l->ndim];
 }
 
 /* Returns how many terms of each output fit in memory: all, or 2^k blocks. */
@@ -269,7 +249,7 @@ static int levels_of(int64_t terms, int64_t at_once)
 /* Outputs that are reduced some terms at a time. */
 typedef struct terms_call {
     const job *j;
-    mylib_layout kept_last; /* its outputs are adjacent */
+    mylib_layout *kept_last; /* its outputs are adjacent */
     int64_t outputs, at_once;
 } terms_call;
 
@@ -279,13 +259,9 @@ static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
 {
     const job *j = t->j;
     const int64_t value_size = (int64_t)mylib_type_size((mylib_type)j->program->result_type);
-    mylib_strides strides[2];
-    mylib_layout l;
-    mylib_status st =
-        run_elements(j, &t->kept_last, 0, begin * t->outputs, end * t->outputs, j->temporary);
-    if (st != MYLIB_OK)
-        return st;
-    l.strides = strides;
+    DECLARE_LAYOUT(l, 2);
+    RETURN_IF_ERROR(
+        run_elements(j, t->kept_last, 0, begin * t->outputs, end * t->outputs, j->temporary));
     mylib_layout_begin(&l, target, 2);
     l.count = t->outputs * (end - begin);
     mylib_layout_set_operand(&l, 0, target, 0);
@@ -306,46 +282,35 @@ static mylib_status reduce_levels(terms_call *t, int levels, int64_t begin, int6
     const size_t size = mylib_type_size(j->part_type);
     const int64_t nbytes = t->outputs * (int64_t)size;
     int64_t step = t->at_once, parts = 0;
-    mylib_strides strides;
-    mylib_layout part;
-    mylib_status st = MYLIB_OK;
+    DECLARE_LAYOUT(part, 1);
     if (levels == 0)
         return reduce_some(t, begin, end, target, type);
-    part.strides = &strides;
     for (int i = 1; i < levels; i++)
         step *= PARTS;
     char *const first = j->parts + (levels - 1) * PARTS * nbytes;
     mylib_layout_begin(&part, target, 1);
-    for (; begin < end && st == MYLIB_OK; begin += step, parts++) {
+    for (; begin < end; begin += step, parts++) {
         mylib_layout_set_contiguous(&part, 0, first + parts * nbytes, size);
-        st = reduce_levels(t, levels - 1, begin, end - begin < step ? end : begin + step, &part,
-                           j->part_type);
+        RETURN_IF_ERROR(reduce_levels(t, levels - 1, begin, end - begin < step ? end : begin + step,
+                                      &part, j->part_type));
     }
-    if (st == MYLIB_OK)
-        st = mylib_cuda_reduce_parts(j->device, j->stream, j->reduction, j->piece_terms.carrier,
-                                     parts, first, target, type);
-    return st;
+    return mylib_cuda_reduce_parts(j->device, j->stream, j->reduction, j->piece_terms.carrier,
+                                   parts, first, target, type);
 }
 
 /* Reduces outputs some terms at a time: aligned groups of blocks, combined level by level. */
 static mylib_status reduce_terms(void *context, mylib_layout *piece)
 {
     const job *j = context;
-    mylib_strides few[MYLIB_FEW_ROWS], strides;
-    mylib_layout out;
-    terms_call t = {.j = j, .outputs = piece->count / j->terms};
-    mylib_status st = mylib_take_rows(&t.kept_last, few, piece->operands);
-    if (st != MYLIB_OK)
-        return st;
-    out.strides = &strides;
-    t.at_once = terms_at_once(j, t.outputs);
-    put_kept_last(&t.kept_last, piece, j->kept_ndim);
+    const int64_t outputs = piece->count / j->terms;
+    DECLARE_LAYOUT(out, 1);
+    DECLARE_LARGE_LAYOUT(kept_last, piece->operands);
+    terms_call t = {j, &kept_last, outputs, terms_at_once(j, outputs)};
+    put_kept_last(&kept_last, piece, j->kept_ndim);
     begin_outputs(j, &out, piece);
-    MYLIB_TRY(reduce_levels(&t, levels_of(j->terms, t.at_once), 0, j->terms, &out, j->out_type));
-    st = end_outputs(j, &out, piece);
-out:
-    mylib_free_rows(&t.kept_last, few);
-    return st;
+    RETURN_IF_ERROR(
+        reduce_levels(&t, levels_of(j->terms, t.at_once), 0, j->terms, &out, j->out_type));
+    return end_outputs(j, &out, piece);
 }
 
 /* Tells whether outputs are closer together than their terms, in the first input that has both. */
@@ -436,12 +401,10 @@ static int is_straight(const mylib_program *p, const mylib_layout *layout, int k
                        int is_by_terms)
 {
     const int64_t size = (int64_t)mylib_type_size((mylib_type)p->result_type);
-    mylib_strides strides[2];
-    mylib_layout order;
+    DECLARE_LAYOUT(order, 2);
     if (!mylib_is_conversion(p) || p->inputs != 1 || p->input_type[0] != p->result_type ||
         layout->is_host_scalar[1])
         return 0;
-    order.strides = strides;
     if (is_by_terms)
         put_kept_last(&order, layout, kept_ndim);
     else
@@ -538,9 +501,7 @@ static int try_reduced(const job *j, const mylib_layout *layout, mylib_status *s
     }
     MYLIB_TRY(mylib_cuda_launch_fused(&args, j->stream));
     if (parts > 1) {
-        mylib_strides strides;
-        mylib_layout out;
-        out.strides = &strides;
+        DECLARE_LAYOUT(out, 1);
         mylib_layout_begin(&out, layout, 1);
         out.ndim = j->kept_ndim;
         mylib_layout_set_operand(&out, 0, layout, 0);
@@ -607,9 +568,7 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
                                             layout->strides[0]));
     if (j.terms == 0) {
         /* Without terms the program does not run and loads nothing. */
-        mylib_strides strides[2];
-        mylib_layout l;
-        l.strides = strides;
+        DECLARE_LAYOUT(l, 2);
         mylib_layout_begin(&l, layout, 2);
         mylib_layout_set_operand(&l, 0, layout, 0);
         mylib_layout_set_contiguous(&l, 1, layout->data[0], 1);

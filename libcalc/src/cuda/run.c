@@ -133,12 +133,10 @@ static mylib_status run_with_temporaries(call *c, mylib_layout *layout, int plac
     const int64_t most = elements_at_once(c->room, layout->count, places, size);
     void *temporary = NULL;
     c->place_nbytes = mylib_cuda_align((size_t)most * size);
-    mylib_status st =
-        mylib_cuda_alloc(c->device, (size_t)places * c->place_nbytes, c->stream, &temporary);
-    if (st != MYLIB_OK)
-        return st;
+    RETURN_IF_ERROR(
+        mylib_cuda_alloc(c->device, (size_t)places * c->place_nbytes, c->stream, &temporary));
     c->temporary = temporary;
-    st = mylib_layout_in_pieces(layout, most, MYLIB_MAX_NDIM, task, c);
+    mylib_status st = mylib_layout_in_pieces(layout, most, MYLIB_MAX_NDIM, task, c);
     mylib_cuda_discard(c->device, temporary, c->stream);
     return st;
 }
@@ -191,9 +189,7 @@ static mylib_value value_of(const mylib_program *p, int i, int o)
 static mylib_status run_statement(const call *c, int i, const mylib_layout *piece)
 {
     mylib_statement s = c->program->statement[i];
-    mylib_strides strides[1 + MYLIB_MOST_OPERANDS];
-    mylib_layout l;
-    l.strides = strides;
+    DECLARE_LAYOUT(l, 1 + MYLIB_MOST_OPERANDS);
     mylib_layout_begin(&l, piece, 1 + s.operands);
     if (s.target == MYLIB_TARGET_OUT)
         mylib_layout_set_operand(&l, 0, piece, 0);
@@ -267,17 +263,12 @@ static mylib_status run_fused(void *context, mylib_layout *piece)
 static mylib_status run_packed(void *context, mylib_layout *piece)
 {
     const call *c = context;
-    mylib_strides few[MYLIB_FEW_ROWS], strides[2];
-    mylib_layout packed, l;
     int places = 0;
-    mylib_status st = mylib_take_rows(&packed, few, piece->operands);
-    if (st != MYLIB_OK)
-        return st;
-    l.strides = strides;
-    mylib_layout_begin(&packed, piece, piece->operands);
-    for (int k = 0; k < piece->operands; k++) {
-        mylib_layout_set_operand(&packed, k, piece, k);
-        if (k == 0 || !is_transposed(piece, k, input_size(c, k)))
+    DECLARE_LAYOUT(l, 2);
+    DECLARE_LARGE_LAYOUT(packed, piece->operands);
+    mylib_layout_copy(&packed, piece);
+    for (int k = 1; k < piece->operands; k++) {
+        if (!is_transposed(piece, k, input_size(c, k)))
             continue;
         const mylib_type type = (mylib_type)c->program->input_type[k - 1];
         const mylib_statement copy = mylib_conversion(type, type);
@@ -287,13 +278,10 @@ static mylib_status run_packed(void *context, mylib_layout *piece)
         mylib_layout_set_operand(&l, 1, piece, k);
         mylib_layout_set_contiguous(&packed, k, place, (size_t)input_size(c, k));
         mylib_layout_simplify(&l);
-        MYLIB_TRY(mylib_cuda_launch(&copy, &l, c->stream));
+        RETURN_IF_ERROR(mylib_cuda_launch(&copy, &l, c->stream));
     }
     mylib_layout_simplify(&packed);
-    st = run_fused(context, &packed);
-out:
-    mylib_free_rows(&packed, few);
-    return st;
+    return run_fused(context, &packed);
 }
 
 /* Runs fused; returns false if the program or the layout does not fit, else sets the status. */
