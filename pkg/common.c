@@ -49,25 +49,49 @@ PyObject *raise_status(core_state *state, mylib_status status)
     return NULL;
 }
 
+PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t count,
+                       PyObject *kwnames)
+{
+    const mylib_mode mode = mylib_enter_mode();
+    PyObject *result = PyObject_Vectorcall(function, args, (size_t)count, kwnames);
+    mylib_leave_mode(mode);
+    return result;
+}
+
+static PyObject *call_slow_path(core_state *state, const char *name, PyObject *const *args,
+                                Py_ssize_t count)
+{
+    PyObject *function = PyMapping_GetItemString(state->slow_paths, name), *result = NULL;
+    if (function != NULL)
+        result = call_in_mode(function, args, count, NULL);
+    else if (PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
+    Py_XDECREF(function);
+    return result;
+}
+
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...)
 {
-    PyObject *function = NULL, *result = NULL;
     va_list values;
     va_start(values, format);
     PyObject *args = Py_VaBuildValue(format, values); /* must not run with an exception set */
     va_end(values);
-    if (args != NULL)
-        function = PyMapping_GetItemString(state->slow_paths, name);
-    if (args != NULL && function == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-    if (function != NULL) {
-        const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
-        result = PyObject_Call(function, args, NULL);
-        mylib_leave_mode(mode);
-    }
-    Py_XDECREF(function);
-    Py_XDECREF(args);
+    if (args == NULL)
+        return NULL;
+    PyObject *result =
+        call_slow_path(state, name, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args));
+    Py_DECREF(args);
     return result;
+}
+
+PyObject *call_fast(PyObject *module, const char *name, PyObject *const *args, Py_ssize_t count,
+                    Py_ssize_t wanted, fast_path *compute)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *result = NULL;
+    if (check_count(name, count, wanted) < 0)
+        return NULL;
+    return compute(state, args, &result) > DONE ? call_slow_path(state, name, args, count) : result;
 }
 
 int num_of_type(mylib_type type)

@@ -126,6 +126,10 @@ static inline int check_status(core_state *state, mylib_status status)
     return -1;
 }
 
+/* Calls a Python function in the default floating-point mode, which NumPy's conversions use too. */
+PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t count,
+                       PyObject *kwnames);
+
 /*
  * Calls the Python function that computes what the fast path `name` declines, in the default
  * floating-point mode.  `format` makes a tuple of its arguments, as for Py_BuildValue().  The
@@ -141,6 +145,13 @@ static inline int check_count(const char *name, Py_ssize_t given, Py_ssize_t wan
     PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, not %zd", name, wanted, given);
     return -1;
 }
+
+/* Computes a call of `name`(), or declines it. */
+typedef outcome fast_path(core_state *state, PyObject *const *args, PyObject **result_ret);
+
+/* Computes a call of `wanted` arguments by a fast path or, if that declines, by the slow path. */
+PyObject *call_fast(PyObject *module, const char *name, PyObject *const *args, Py_ssize_t count,
+                    Py_ssize_t wanted, fast_path *compute);
 
 /* Returns None if a status is good, else raises. */
 static inline PyObject *none_or_raise(core_state *state, mylib_status status)

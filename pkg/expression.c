@@ -450,9 +450,7 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
     PyObject *method = PyObject_GetAttrString(self, "_call");
     if (method == NULL)
         return NULL;
-    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = PyObject_Vectorcall(method, args, (size_t)nargs, kwnames);
-    mylib_leave_mode(mode);
+    PyObject *result = call_in_mode(method, args, nargs, kwnames);
     Py_DECREF(method);
     return result;
 }

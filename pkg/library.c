@@ -190,10 +190,7 @@ static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *co
 {
     if (count < 1)
         return PyErr_Format(PyExc_TypeError, "call_in_mode() takes a function");
-    const mylib_mode mode = mylib_enter_mode();
-    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, kwnames);
-    mylib_leave_mode(mode);
-    return result;
+    return call_in_mode(args[0], args + 1, count - 1, kwnames);
 }
 
 /* Returns the Fibonacci number F(n) for 0 <= n <= 93. */

@@ -203,24 +203,26 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
+static PyObject *tuple_of(PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *tuple = PyTuple_New(nargs);
+    for (Py_ssize_t i = 0; i < nargs && tuple != NULL; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    return tuple;
+}
+
 /* Calls pkg._call.call(self, args, kwargs). */
 static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames)
 {
-    Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *tuple = PyTuple_New(nargs), *dict = PyDict_New(), *result = NULL;
-    if (tuple == NULL || dict == NULL)
-        goto out;
-    for (Py_ssize_t i = 0; i < nargs; i++)
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-    for (Py_ssize_t i = 0; i < nkw; i++)
+    const Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; i < nkw && dict != NULL; i++)
         if (PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
-            goto out;
-    result = call_slow(self->state, "call", "(OOO)", self, tuple, dict);
-out:
-    Py_XDECREF(tuple);
-    Py_XDECREF(dict);
-    return result;
+            Py_CLEAR(dict);
+    if (dict == NULL)
+        return NULL;
+    return call_slow(self->state, "call", "(ONN)", self, tuple_of(args, nargs), dict);
 }
 
 /*
@@ -258,9 +260,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     if (is_called_by_package() ||
         (self->compares && nargs >= self->nin && may_be_beyond(self, args)))
         return call_general(self, args, nargs, kwnames);
-    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = PyObject_Vectorcall(self->named_ufunc, args, (size_t)nargs, kwnames);
-    mylib_leave_mode(mode);
+    PyObject *result = call_in_mode(self->named_ufunc, args, nargs, kwnames);
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
         return result;
     PyObject *type, *value, *traceback;
@@ -268,12 +268,8 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
-    PyObject *better = NULL, *operands = PyTuple_New(nargs);
-    for (Py_ssize_t k = 0; k < nargs && operands != NULL; k++)
-        PyTuple_SET_ITEM(operands, k, Py_NewRef(args[k]));
-    if (operands != NULL)
-        better = call_slow(self->state, "explain", "(OOO)", self, value, operands);
-    Py_XDECREF(operands);
+    PyObject *better =
+        call_slow(self->state, "explain", "(OON)", self, value, tuple_of(args, nargs));
     if (better != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
         Py_DECREF(better);

@@ -251,7 +251,7 @@ PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, in
     if (ndim < 2 || (order == 'K' && is_in_c_order(c, ndim)))
         order = 'C';
     if (order == 'K')
-        output_strides(&c->arrays[1], c->inputs, ndim, shape, type, strides);
+        output_strides(&c->arrays[1], c->inputs, 0, ndim, shape, type, strides);
     for (int d = 0; d < ndim && order == 'F'; d++) {
         strides[d] = stride;
         stride *= shape[d] != 0 ? shape[d] : 1;
