@@ -155,15 +155,13 @@ static int array_traverse(PyObject *object, visitproc visit, void *arg)
 static void array_dealloc(PyObject *object)
 {
     array_object *array = (array_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     if (array->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (array->dims != array->inline_dims)
         PyMem_Free(array->dims);
     Py_CLEAR(array->memory);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 static Py_ssize_t array_length(PyObject *object)

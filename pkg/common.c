@@ -103,33 +103,16 @@ int num_of_type(mylib_type type)
     return nums[type];
 }
 
-/* C has more integer types than sizes: on Linux both long and long long are 64 bits wide. */
-#define INTEGER(first, c_type) \
-    (1 + (first) + \
-     (sizeof(c_type) == 1   ? 0 \
-      : sizeof(c_type) == 2 ? 1 \
-      : sizeof(c_type) == 4 ? 2 \
-                            : 3))
-#define SIGNED(c_type) INTEGER(MYLIB_I8, c_type)
-#define UNSIGNED(c_type) INTEGER(MYLIB_U8, c_type)
-
+/* On 64-bit systems but Windows, NPY_LONG is NPY_INT64, and long long is its twin. */
 const uint8_t types_of_nums[NPY_NTYPES_LEGACY] = {
-    [NPY_BOOL] = 1 + MYLIB_BOOL,
-    [NPY_BYTE] = SIGNED(char),
-    [NPY_SHORT] = SIGNED(short),
-    [NPY_INT] = SIGNED(int),
-    [NPY_LONG] = SIGNED(long),
-    [NPY_LONGLONG] = SIGNED(long long),
-    [NPY_UBYTE] = UNSIGNED(char),
-    [NPY_USHORT] = UNSIGNED(short),
-    [NPY_UINT] = UNSIGNED(int),
-    [NPY_ULONG] = UNSIGNED(long),
-    [NPY_ULONGLONG] = UNSIGNED(long long),
-    [NPY_HALF] = 1 + MYLIB_F16,
-    [NPY_FLOAT] = 1 + MYLIB_F32,
-    [NPY_DOUBLE] = 1 + MYLIB_F64,
-    [NPY_CFLOAT] = 1 + MYLIB_C64,
-    [NPY_CDOUBLE] = 1 + MYLIB_C128,
+    [NPY_BOOL] = 1 + MYLIB_BOOL,     [NPY_INT8] = 1 + MYLIB_I8,
+    [NPY_INT16] = 1 + MYLIB_I16,     [NPY_INT32] = 1 + MYLIB_I32,
+    [NPY_INT64] = 1 + MYLIB_I64,     [NPY_LONGLONG] = 1 + MYLIB_I64,
+    [NPY_UINT8] = 1 + MYLIB_U8,      [NPY_UINT16] = 1 + MYLIB_U16,
+    [NPY_UINT32] = 1 + MYLIB_U32,    [NPY_UINT64] = 1 + MYLIB_U64,
+    [NPY_ULONGLONG] = 1 + MYLIB_U64, [NPY_FLOAT16] = 1 + MYLIB_F16,
+    [NPY_FLOAT32] = 1 + MYLIB_F32,   [NPY_FLOAT64] = 1 + MYLIB_F64,
+    [NPY_COMPLEX64] = 1 + MYLIB_C64, [NPY_COMPLEX128] = 1 + MYLIB_C128,
 };
 
 int add_types(PyObject *module)

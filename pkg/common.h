@@ -114,6 +114,14 @@ extern struct PyModuleDef *core_def;
  */
 core_state *core_state_of(PyTypeObject *type);
 
+/* Frees an object of a type of the module, whose references have been cleared. */
+static inline void free_object(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
 /* Raises the exception for a failed status; no other function does.  Returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 

@@ -612,14 +612,12 @@ static int operation_clear(PyObject *object)
 static void operation_dealloc(PyObject *object)
 {
     operation *self = (operation *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     (void)operation_clear(object);
     Py_CLEAR(self->name);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 static PyObject *operation_repr(PyObject *object)

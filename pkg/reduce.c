@@ -33,10 +33,7 @@ static int add_tests(core_state *state)
 
 int add_reductions(PyObject *module, core_state *state)
 {
-    if (add_tests(state) < 0 || PyModule_AddIntConstant(module, "ANY", REDUCE_ANY) < 0 ||
-        PyModule_AddIntConstant(module, "ALL", REDUCE_ALL) < 0 ||
-        PyModule_AddIntConstant(module, "COUNT_NONZERO", REDUCE_COUNT) < 0 ||
-        PyModule_AddIntConstant(module, "MEAN", REDUCE_MEAN) < 0)
+    if (add_tests(state) < 0)
         return -1;
     PyObject *tuple = PyTuple_New(REDUCTIONS);
     for (int i = 0; i < REDUCTIONS && tuple != NULL; i++) {
