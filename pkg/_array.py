@@ -230,24 +230,9 @@ class Array(core.ArrayBase):
 
     # ---- Exchange --------------------------------------------------------------------------------
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        return _interop.dlpack(
-            self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
-        )
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _interop.dlpack_device(self)
-
-    @property
-    def __cuda_array_interface__(self) -> dict[str, Any]:
-        return _interop.cuda_array_interface(self)
+    __dlpack__ = _interop.dlpack
+    __dlpack_device__ = _interop.dlpack_device
+    __cuda_array_interface__ = property(_interop.cuda_array_interface)
 
     # ---- Views -----------------------------------------------------------------------------------
 

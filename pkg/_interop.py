@@ -81,18 +81,12 @@ def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
     if handle == 2:  # the default stream of each thread
         return _stream(ordinal, handle)
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    own = _current(ordinal)
-    if own is not None and own.handle == handle:
-        return own
+    candidates = [_current(ordinal)]
     if torch is not None and torch.cuda.is_initialized():
-        stream = _torch_stream(torch, ordinal)
-        if _handle(stream) == handle:
-            return stream
+        candidates.append(_torch_stream(torch, ordinal))
     if cupy is not None:
-        stream = _cupy_stream(cupy, ordinal)
-        if _handle(stream) == handle:
-            return stream
-    return None
+        candidates.append(_cupy_stream(cupy, ordinal))
+    return next((stream for stream in candidates if _handle(stream) == handle), None)
 
 
 # ---- Our arrays for other libraries --------------------------------------------------------------
