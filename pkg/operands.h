@@ -121,8 +121,8 @@ int is_out_of_range(const call *c, int k);
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 
 /*
- * Finds the strides that NumPy gives a new output ("K" order), or joined arrays if `is_joined`: axes
- * sorted by the strides of the inputs, in C order where the inputs disagree.
+ * Finds the strides that NumPy gives a new output ("K" order), or the inputs joined if `is_joined`:
+ * axes sorted by the strides of the inputs, in C order where the inputs disagree.
  */
 void output_strides(const mylib_array *in, int inputs, int is_joined, int ndim,
                     const int64_t *shape, mylib_type type, int64_t *strides);
