@@ -283,8 +283,8 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
 
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
     """Returns `array` on a GPU, or for -1 as a NumPy array; unchanged if it is already there."""
-    if ordinal == array._ordinal:
-        return copied(array, ordinal, order="C") if copy else array
+    if ordinal == array._ordinal and not copy:
+        return array
     if copy is False:
         place = device_name(ordinal)
         raise BufferError(f"the array is on {array.device}: moving it to {place} makes a copy")

@@ -159,15 +159,11 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
                      Py_TYPE(object)->tp_name);
         return -1;
     }
-    const char *text = PyUnicode_AsUTF8AndSize(object, &size);
-    if (text == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
-            return -1;
-        PyErr_Clear(); /* it has a lone surrogate */
-        text = "";
-    } else if (strlen(text) != (size_t)size) {
+    const char *text = PyUnicode_IS_ASCII(object) ? PyUnicode_AsUTF8AndSize(object, &size) : "";
+    if (text == NULL)
+        return -1;
+    if (strlen(text) != (size_t)size)
         text = ""; /* it contains a NUL */
-    }
     int ordinal;
     if (strcmp(text, "cpu") == 0) {
         ordinal = -1;
