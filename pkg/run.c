@@ -713,16 +713,14 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
     if (PyArray_DescrConverter(args[1], &descr) != NPY_SUCCEED)
         return NULL;
     PyArrayObject *array = (PyArrayObject *)args[0];
-    if (!find_type(PyArray_TYPE(array), &from) || !find_type(descr->type_num, &to) ||
-        (from != MYLIB_BOOL &&
-         ((from >= MYLIB_F16 && to < MYLIB_F16) || (from >= MYLIB_C64 && to < MYLIB_C64)))) {
-        Py_DECREF(descr);
-        Py_RETURN_NOTIMPLEMENTED;
-    }
+    const int is_usual = find_type(PyArray_TYPE(array), &from) && find_type(descr->type_num, &to) &&
+                         (from == MYLIB_BOOL || !((from >= MYLIB_F16 && to < MYLIB_F16) ||
+                                                  (from >= MYLIB_C64 && to < MYLIB_C64)));
     /* NumPy would warn, and name the package's line, of floats that are too large. */
-    const int may_warn = to >= MYLIB_F16 && to != MYLIB_BOOL &&
+    const int may_warn = is_usual && to >= MYLIB_F16 && to != MYLIB_BOOL &&
                          !PyArray_CanCastSafely(PyArray_TYPE(array), descr->type_num);
-    if (may_warn && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array))) {
+    if (!is_usual ||
+        (may_warn && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array)))) {
         Py_DECREF(descr);
         Py_RETURN_NOTIMPLEMENTED;
     }
