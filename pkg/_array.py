@@ -232,7 +232,10 @@ class Array(core.ArrayBase):
 
     __dlpack__ = _interop.dlpack
     __dlpack_device__ = _interop.dlpack_device
-    __cuda_array_interface__ = property(_interop.cuda_array_interface)
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        return _interop.cuda_array_interface(self)
 
     # ---- Views -----------------------------------------------------------------------------------
 
