@@ -32,7 +32,7 @@ from ._operands import (
     plain,
 )
 from ._results import check_out, finish, unwrap_out
-from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTH_OF, UFUNCS, dtype_of
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTHS, UFUNCS, dtype_of
 
 #: Computes NumPy's functions of Arrays; `_numpy` fills it.
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
@@ -230,20 +230,8 @@ class Array(core.ArrayBase):
 
     # ---- Exchange --------------------------------------------------------------------------------
 
-    def __dlpack__(
-        self,
-        *,
-        stream: Any = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> Any:
-        return _interop.dlpack(
-            self, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
-        )
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return _interop.dlpack_device(self)
+    __dlpack__ = _interop.dlpack
+    __dlpack_device__ = _interop.dlpack_device
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
@@ -426,10 +414,6 @@ class Array(core.ArrayBase):
         return NUMPY_FUNCTIONS[np.clip](self, min, max, out)
 
 
-#: The reduction that ``reduce`` of an operation's ufunc computes.
-_REDUCTION_OF = {**REDUCTION_OF, **TRUTH_OF}
-
-
 def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Computes a NumPy ufunc, or one of its methods, with an Array among the arguments."""
     arguments = (*inputs, *kwargs.get("out", ()), kwargs.get("where"))
@@ -445,8 +429,8 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         both = (np.floor_divide, np.remainder)
         quotient, rest = (_call_ufunc(one, method, inputs, {}) for one in both)
         return NotImplemented if rest is NotImplemented else (quotient, rest)
-    if method == "reduce" and name in _REDUCTION_OF:
-        return _reduce_by_ufunc(_REDUCTION_OF[name], *inputs, **kwargs)
+    if method == "reduce" and name in REDUCTION_OF:
+        return _reduce_by_ufunc(REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented
 
 
@@ -466,7 +450,7 @@ def _reduce_by_ufunc(
     ):
         if not is_default:
             raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
-    if name in TRUTH_OF.values():
+    if name in TRUTHS:
         if dtype is not None and np.dtype(dtype) != np.bool_:
             raise TypeError(f"{name}() gives bool, not {dtype}")
         dtype = None

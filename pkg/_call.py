@@ -87,16 +87,15 @@ def explain(
     supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
     if text.startswith(("No loop matching", "The `dtype` and `signature`")):
         better = TypeError(f"{operation.__name__}(): dtype must be one of {supported} ({text})")
-        better.__cause__ = error
-        return better
-    if not any(part in text for part in _NO_LOOP):
+    elif any(part in text for part in _NO_LOOP):
+        names = [kind.__name__ if isinstance(kind, type) else kind.name for kind in kinds]
+        given = " and ".join(map(describe, args[: operation.nin]) if args else names)
+        better = TypeError(
+            f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
+            f"and what casts to them safely ({text})"
+        )
+    else:
         return error if text == str(error) else TypeError(text)
-    names = [kind.__name__ if isinstance(kind, type) else kind.name for kind in kinds]
-    given = " and ".join(map(describe, args[: operation.nin]) if args else names)
-    better = TypeError(
-        f"{operation.__name__}() is not defined for {given}; it is defined for {supported} "
-        f"and what casts to them safely ({text})"
-    )
     better.__cause__ = error
     return better
 
@@ -537,13 +536,12 @@ def _map_where(
         casting = keywords.get("casting", "same_kind")
         out = check_out(name, given, shape, dtypes[-1], -1, casting)
     mask = np.broadcast_to(mask, out.shape)
-    if answer is not None:
-        np.copyto(out, answer, casting="unsafe", where=mask)
-        return given if given is not None else out if out.ndim else out[()]
     # Unselected elements may be refused, raise a flag, or warn when converted: skip them then.
     may_refuse = name == "power" and dtypes[-1].kind == "i"
     result, flags = np.empty(out.shape, dtypes[-1]), 0
-    if (
+    if answer is not None:
+        np.copyto(out, answer, casting="unsafe", where=mask)
+    elif (
         may_refuse
         or not _converts_quietly(result, out.dtype)
         or _run(operation, ordinal, result, arrays, dtypes)

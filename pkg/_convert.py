@@ -88,14 +88,11 @@ def array_of(obj: Any, dtype: Any = None, copy: bool | None = None) -> Any:
 
     Python numbers that do not fit, alone or in lists, raise NumPy's errors.
     """
-    if dtype is None:
-        return call_for_user(np.array, obj, dtype, copy=copy)
-    dtype = np.dtype(dtype)
-    if isinstance(obj, np.ndarray | np.generic):
-        if saturates(obj.dtype, dtype) and (copy is None or copy):
-            return convert(obj, dtype)
-        return call_for_user(np.array, obj, dtype, copy=copy)
-    if dtype.kind not in "iu" or type(obj) is int:
+    dtype = None if dtype is None else np.dtype(dtype)
+    is_array = isinstance(obj, np.ndarray | np.generic)
+    if is_array and dtype is not None and copy is not False and saturates(obj.dtype, dtype):
+        return convert(obj, dtype)
+    if is_array or dtype is None or dtype.kind not in "iu" or type(obj) is int:
         return call_for_user(np.array, obj, dtype, copy=copy)
     with np.errstate(invalid="ignore"):
         result = call_for_user(np.array, obj, dtype, copy=copy)

@@ -349,7 +349,7 @@ def set_num_threads(threads: int | None) -> int:
     count = 0 if threads is None else integer("set_num_threads", "threads", threads)
     if threads is not None and count < 1:
         raise ValueError(f"set_num_threads(): threads must be 1 or more, not {threads}")
-    return core.set_num_threads(count)
+    return core.set_num_threads(min(count, 2**31 - 1))
 
 
 def _cuda_version(number: int) -> str:

@@ -13,6 +13,9 @@ _ORDER = (
 )
 
 _TRUTH = "The result is bool.  A number is true if it differs from 0; NaN is true."
+_NAN_WINS = "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part."
+_NAN_LOSES = "The other one where one is NaN."
+_INTEGERS_STAY = "Integers are returned unchanged."
 _BITS = "Bit by bit, for integers; on bools it is the logical operation, and the result is bool."
 
 #: name: (formula, remarks, examples that run as doctests: arguments -> result).
@@ -45,16 +48,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "The remainder of floor_divide: it has the sign of b.",
         "[7, -7], 3 -> array([1, 2])",
     ),
-    "minimum": (
-        "the smaller of a and b",
-        "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part.",
-        "[1, 5], [3, 2] -> array([1, 2])",
-    ),
-    "maximum": (
-        "the larger of a and b",
-        "NaN where either is NaN.  Complex numbers are ordered by real, then by imaginary part.",
-        "[1, 5], [3, 2] -> array([3, 5])",
-    ),
+    "minimum": ("the smaller of a and b", _NAN_WINS, "[1, 5], [3, 2] -> array([1, 2])"),
+    "maximum": ("the larger of a and b", _NAN_WINS, "[1, 5], [3, 2] -> array([3, 5])"),
     "negative": (
         "-a",
         "Integers wrap.  Not defined for bools: use invert.",
@@ -111,21 +106,9 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "Halves go to the even neighbour.  The result is a float.",
         "[0.5, 1.5, -2.6] -> array([ 0.,  2., -3.])",
     ),
-    "floor": (
-        "a, rounded down",
-        "Integers are returned unchanged.",
-        "[1.5, -1.5] -> array([ 1., -2.])",
-    ),
-    "ceil": (
-        "a, rounded up",
-        "Integers are returned unchanged.",
-        "[1.5, -1.5] -> array([ 2., -1.])",
-    ),
-    "trunc": (
-        "a, rounded toward zero",
-        "Integers are returned unchanged.",
-        "[1.5, -1.5] -> array([ 1., -1.])",
-    ),
+    "floor": ("a, rounded down", _INTEGERS_STAY, "[1.5, -1.5] -> array([ 1., -2.])"),
+    "ceil": ("a, rounded up", _INTEGERS_STAY, "[1.5, -1.5] -> array([ 2., -1.])"),
+    "trunc": ("a, rounded toward zero", _INTEGERS_STAY, "[1.5, -1.5] -> array([ 1., -1.])"),
     "sign": (
         "-1, 0 or 1: the sign of a",
         "NaN for NaN.  For a complex number z it is z / abs(z), and 0 for 0.",
@@ -158,16 +141,8 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "The remainder of divide: it has the sign of a.",
         "[7, -7], 3 -> array([ 1, -1])",
     ),
-    "fmin": (
-        "the smaller of a and b",
-        "The other one where one is NaN.",
-        "[1.0, float('nan')], 2.0 -> array([1., 2.])",
-    ),
-    "fmax": (
-        "the larger of a and b",
-        "The other one where one is NaN.",
-        "[1.0, float('nan')], 2.0 -> array([2., 2.])",
-    ),
+    "fmin": ("the smaller of a and b", _NAN_LOSES, "[1.0, float('nan')], 2.0 -> array([1., 2.])"),
+    "fmax": ("the larger of a and b", _NAN_LOSES, "[1.0, float('nan')], 2.0 -> array([2., 2.])"),
     "isnan": (
         "true where a is NaN",
         "The result is bool.  A complex number is NaN if a part is.",

@@ -203,10 +203,8 @@ class Progress:
 def _number(text: str) -> int | float | complex | None:
     """Returns the Python number in `text`, or None."""
     for kind in (int, float, complex):
-        try:
+        with contextlib.suppress(ValueError):
             return kind(text)
-        except ValueError:
-            continue
     return None
 
 

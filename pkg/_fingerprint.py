@@ -174,13 +174,12 @@ def fingerprint(x: Any) -> str:
     """
     x = core.as_array(x)
     is_dataset = datasets.is_dataset(x)
+    given = x
     if not is_dataset and not isinstance(x, core.ArrayBase):
-        given, x = x, plain("the operand of fingerprint()", x)
-        if x.dtype.char not in ELEMENTS:
-            raise TypeError(f"fingerprint() takes arrays of {ELEMENTS_TEXT}, not {describe(given)}")
+        x = plain("the operand of fingerprint()", x)
     dtype = np.dtype(x.dtype)
     if dtype.char not in ELEMENTS:
-        raise TypeError(f"fingerprint() takes arrays of {ELEMENTS_TEXT}, not of {dtype}")
+        raise TypeError(f"fingerprint() takes arrays of {ELEMENTS_TEXT}, not {describe(given)}")
     shape: tuple[int, ...] = tuple(x.shape)
     axes = list(range(len(shape)))
     ordinal = gpu_of(x)

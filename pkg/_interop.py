@@ -81,18 +81,12 @@ def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
     if handle == 2:  # the default stream of each thread
         return _stream(ordinal, handle)
     torch, cupy = sys.modules.get("torch"), sys.modules.get("cupy")
-    own = _current(ordinal)
-    if own is not None and own.handle == handle:
-        return own
+    candidates = [_current(ordinal)]
     if torch is not None and torch.cuda.is_initialized():
-        stream = _torch_stream(torch, ordinal)
-        if _handle(stream) == handle:
-            return stream
+        candidates.append(_torch_stream(torch, ordinal))
     if cupy is not None:
-        stream = _cupy_stream(cupy, ordinal)
-        if _handle(stream) == handle:
-            return stream
-    return None
+        candidates.append(_cupy_stream(cupy, ordinal))
+    return next((stream for stream in candidates if _handle(stream) == handle), None)
 
 
 # ---- Our arrays for other libraries --------------------------------------------------------------
@@ -289,8 +283,8 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
 
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
     """Returns `array` on a GPU, or for -1 as a NumPy array; unchanged if it is already there."""
-    if ordinal == array._ordinal:
-        return copied(array, ordinal, order="C") if copy else array
+    if ordinal == array._ordinal and not copy:
+        return array
     if copy is False:
         place = device_name(ordinal)
         raise BufferError(f"the array is on {array.device}: moving it to {place} makes a copy")

@@ -65,35 +65,22 @@ def _written(write: Callable[[Any], str]) -> Callable[..., str]:
     return call
 
 
+def _of_the_same_name(module: Any, names: str) -> dict[Any, Callable[..., Any]]:
+    return {getattr(np, name): getattr(module, name) for name in names.split()}
+
+
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
-    np.sum: _reductions.sum,
-    np.prod: _reductions.prod,
-    np.min: _reductions.min,
-    np.max: _reductions.max,
+    **_of_the_same_name(_reductions, "sum prod min max mean any all count_nonzero dot trace"),
+    **_of_the_same_name(_manipulation, "concatenate stack where reshape transpose squeeze flip"),
+    **_of_the_same_name(_manipulation, "matrix_transpose moveaxis expand_dims broadcast_to"),
+    **_of_the_same_name(_creation, "empty_like zeros_like ones_like full_like"),
     np.amin: _reductions.min,
     np.amax: _reductions.max,
-    np.mean: _reductions.mean,
-    np.any: _reductions.any,
-    np.all: _reductions.all,
-    np.count_nonzero: _reductions.count_nonzero,
-    np.dot: _reductions.dot,
-    np.trace: _reductions.trace,
-    np.concatenate: _manipulation.concatenate,
-    np.stack: _manipulation.stack,
-    np.where: _manipulation.where,
     np.clip: _clip,
     np.round: _elementwise.round,
     np.around: _elementwise.round,
     np.real: lambda val: val.real,
     np.imag: lambda val: val.imag,
-    np.reshape: _manipulation.reshape,
-    np.transpose: _manipulation.transpose,
-    np.matrix_transpose: _manipulation.matrix_transpose,
-    np.moveaxis: _manipulation.moveaxis,
-    np.expand_dims: _manipulation.expand_dims,
-    np.squeeze: _manipulation.squeeze,
-    np.flip: _manipulation.flip,
-    np.broadcast_to: _manipulation.broadcast_to,
     np.ravel: lambda a: a.ravel(),
     np.copy: lambda a, order="K": a.copy(order),
     np.copyto: _copyto,
@@ -104,10 +91,6 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.can_cast: lambda from_, to, casting="safe": np.can_cast(from_.dtype, to, casting),
     np.array_repr: _written(repr),
     np.array_str: _written(str),
-    np.empty_like: _creation.empty_like,
-    np.zeros_like: _creation.zeros_like,
-    np.ones_like: _creation.ones_like,
-    np.full_like: _creation.full_like,
 }
 
 

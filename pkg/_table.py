@@ -75,10 +75,10 @@ TRUTHS = {"any": MAX, "all": MIN, "count_nonzero": SUM, "logical_xor": SUM}
 REPEATED = {"mean": "add", **{name: operation.__name__ for name, operation in core.reductions}}
 
 #: The reduction that repeats each operation.
-REDUCTION_OF = {operation: name for name, operation in REPEATED.items() if name != "mean"}
-
-#: The reduction that repeats each operation of logic.
-TRUTH_OF = {"logical_or": "any", "logical_and": "all", "logical_xor": "logical_xor"}
+REDUCTION_OF = {
+    **{operation.__name__: name for name, operation in core.reductions},
+    **{"logical_or": "any", "logical_and": "all", "logical_xor": "logical_xor"},
+}
 
 
 def dtype_of(name: str, dtype: Any) -> np.dtype[Any]:

@@ -155,15 +155,13 @@ static int array_traverse(PyObject *object, visitproc visit, void *arg)
 static void array_dealloc(PyObject *object)
 {
     array_object *array = (array_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     if (array->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (array->dims != array->inline_dims)
         PyMem_Free(array->dims);
     Py_CLEAR(array->memory);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 static Py_ssize_t array_length(PyObject *object)
@@ -415,10 +413,10 @@ static PyObject *new_copy(core_state *state, mylib_device device, const mylib_ar
 }
 
 /* Makes an array filled with a number; declines what takes NumPy's conversions, or is wrong. */
-static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyObject *dtype,
-                        PyObject *device, PyObject **result_ret)
+static outcome fill_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
     static const char zero[16];
+    PyObject *sizes = args[1], *value = args[2], *dtype = args[3], *order = args[5];
     _Alignas(16) char number[16];
     int64_t shape[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
     PyArray_Descr *descr = NULL;
@@ -426,7 +424,9 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
     mylib_device place;
     mylib_type type;
     mylib_status status;
-    if (parse_device(state, device, &place) < 0)
+    if (!PyUnicode_Check(order) || PyUnicode_CompareWithASCIIString(order, "C") != 0)
+        return OTHER_OPERAND;
+    if (parse_device(state, args[4], &place) < 0)
         return FAILED;
     const int on_gpu = place.kind != MYLIB_CPU;
     if (on_gpu && place.index == MYLIB_ALL_GPUS)
@@ -469,15 +469,7 @@ static outcome fill_new(core_state *state, PyObject *sizes, PyObject *value, PyO
 /* Makes pkg.full() and its sisters; pkg._creation.fill_slowly() is the slow path. */
 static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    PyObject *result = NULL;
-    if (check_count("fill", count, 6) < 0)
-        return NULL;
-    if (PyUnicode_Check(args[5]) && PyUnicode_CompareWithASCIIString(args[5], "C") == 0 &&
-        fill_new(state, args[1], args[2], args[3], args[4], &result) <= DONE)
-        return result;
-    return call_slow(state, "fill", "(OOOOOO)", args[0], args[1], args[2], args[3], args[4],
-                     args[5]);
+    return call_fast(module, "fill", args, count, 6, fill_new);
 }
 
 /*

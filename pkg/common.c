@@ -49,25 +49,49 @@ PyObject *raise_status(core_state *state, mylib_status status)
     return NULL;
 }
 
+PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t count,
+                       PyObject *kwnames)
+{
+    const mylib_mode mode = mylib_enter_mode();
+    PyObject *result = PyObject_Vectorcall(function, args, (size_t)count, kwnames);
+    mylib_leave_mode(mode);
+    return result;
+}
+
+static PyObject *call_slow_path(core_state *state, const char *name, PyObject *const *args,
+                                Py_ssize_t count)
+{
+    PyObject *function = PyMapping_GetItemString(state->slow_paths, name), *result = NULL;
+    if (function != NULL)
+        result = call_in_mode(function, args, count, NULL);
+    else if (PyErr_ExceptionMatches(PyExc_KeyError))
+        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
+    Py_XDECREF(function);
+    return result;
+}
+
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...)
 {
-    PyObject *function = NULL, *result = NULL;
     va_list values;
     va_start(values, format);
     PyObject *args = Py_VaBuildValue(format, values); /* must not run with an exception set */
     va_end(values);
-    if (args != NULL)
-        function = PyMapping_GetItemString(state->slow_paths, name);
-    if (args != NULL && function == NULL && PyErr_ExceptionMatches(PyExc_KeyError))
-        PyErr_SetString(PyExc_RuntimeError, "import pkg, not pkg.core alone");
-    if (function != NULL) {
-        const mylib_mode mode = mylib_enter_mode(); /* NumPy's conversions use it too */
-        result = PyObject_Call(function, args, NULL);
-        mylib_leave_mode(mode);
-    }
-    Py_XDECREF(function);
-    Py_XDECREF(args);
+    if (args == NULL)
+        return NULL;
+    PyObject *result =
+        call_slow_path(state, name, &PyTuple_GET_ITEM(args, 0), PyTuple_GET_SIZE(args));
+    Py_DECREF(args);
     return result;
+}
+
+PyObject *call_fast(PyObject *module, const char *name, PyObject *const *args, Py_ssize_t count,
+                    Py_ssize_t wanted, fast_path *compute)
+{
+    core_state *state = PyModule_GetState(module);
+    PyObject *result = NULL;
+    if (check_count(name, count, wanted) < 0)
+        return NULL;
+    return compute(state, args, &result) > DONE ? call_slow_path(state, name, args, count) : result;
 }
 
 int num_of_type(mylib_type type)
@@ -79,33 +103,16 @@ int num_of_type(mylib_type type)
     return nums[type];
 }
 
-/* C has more integer types than sizes: on Linux both long and long long are 64 bits wide. */
-#define INTEGER(first, c_type) \
-    (1 + (first) + \
-     (sizeof(c_type) == 1   ? 0 \
-      : sizeof(c_type) == 2 ? 1 \
-      : sizeof(c_type) == 4 ? 2 \
-                            : 3))
-#define SIGNED(c_type) INTEGER(MYLIB_I8, c_type)
-#define UNSIGNED(c_type) INTEGER(MYLIB_U8, c_type)
-
+/* On 64-bit systems but Windows, NPY_LONG is NPY_INT64, and long long is its twin. */
 const uint8_t types_of_nums[NPY_NTYPES_LEGACY] = {
-    [NPY_BOOL] = 1 + MYLIB_BOOL,
-    [NPY_BYTE] = SIGNED(char),
-    [NPY_SHORT] = SIGNED(short),
-    [NPY_INT] = SIGNED(int),
-    [NPY_LONG] = SIGNED(long),
-    [NPY_LONGLONG] = SIGNED(long long),
-    [NPY_UBYTE] = UNSIGNED(char),
-    [NPY_USHORT] = UNSIGNED(short),
-    [NPY_UINT] = UNSIGNED(int),
-    [NPY_ULONG] = UNSIGNED(long),
-    [NPY_ULONGLONG] = UNSIGNED(long long),
-    [NPY_HALF] = 1 + MYLIB_F16,
-    [NPY_FLOAT] = 1 + MYLIB_F32,
-    [NPY_DOUBLE] = 1 + MYLIB_F64,
-    [NPY_CFLOAT] = 1 + MYLIB_C64,
-    [NPY_CDOUBLE] = 1 + MYLIB_C128,
+    [NPY_BOOL] = 1 + MYLIB_BOOL,     [NPY_INT8] = 1 + MYLIB_I8,
+    [NPY_INT16] = 1 + MYLIB_I16,     [NPY_INT32] = 1 + MYLIB_I32,
+    [NPY_INT64] = 1 + MYLIB_I64,     [NPY_LONGLONG] = 1 + MYLIB_I64,
+    [NPY_UINT8] = 1 + MYLIB_U8,      [NPY_UINT16] = 1 + MYLIB_U16,
+    [NPY_UINT32] = 1 + MYLIB_U32,    [NPY_UINT64] = 1 + MYLIB_U64,
+    [NPY_ULONGLONG] = 1 + MYLIB_U64, [NPY_FLOAT16] = 1 + MYLIB_F16,
+    [NPY_FLOAT32] = 1 + MYLIB_F32,   [NPY_FLOAT64] = 1 + MYLIB_F64,
+    [NPY_COMPLEX64] = 1 + MYLIB_C64, [NPY_COMPLEX128] = 1 + MYLIB_C128,
 };
 
 int add_types(PyObject *module)
@@ -152,15 +159,11 @@ static int parse_name(PyObject *object, mylib_device *device_ret)
                      Py_TYPE(object)->tp_name);
         return -1;
     }
-    const char *text = PyUnicode_AsUTF8AndSize(object, &size);
-    if (text == NULL) {
-        if (!PyErr_ExceptionMatches(PyExc_UnicodeEncodeError))
-            return -1;
-        PyErr_Clear(); /* it has a lone surrogate */
-        text = "";
-    } else if (strlen(text) != (size_t)size) {
+    const char *text = PyUnicode_IS_ASCII(object) ? PyUnicode_AsUTF8AndSize(object, &size) : "";
+    if (text == NULL)
+        return -1;
+    if (strlen(text) != (size_t)size)
         text = ""; /* it contains a NUL */
-    }
     int ordinal;
     if (strcmp(text, "cpu") == 0) {
         ordinal = -1;

@@ -114,6 +114,14 @@ extern struct PyModuleDef *core_def;
  */
 core_state *core_state_of(PyTypeObject *type);
 
+/* Frees an object of a type of the module, whose references have been cleared. */
+static inline void free_object(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
 /* Raises the exception for a failed status; no other function does.  Returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
@@ -125,6 +133,10 @@ static inline int check_status(core_state *state, mylib_status status)
     raise_status(state, status);
     return -1;
 }
+
+/* Calls a Python function in the default floating-point mode, which NumPy's conversions use too. */
+PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t count,
+                       PyObject *kwnames);
 
 /*
  * Calls the Python function that computes what the fast path `name` declines, in the default
@@ -141,6 +153,13 @@ static inline int check_count(const char *name, Py_ssize_t given, Py_ssize_t wan
     PyErr_Format(PyExc_TypeError, "%s() takes %zd arguments, not %zd", name, wanted, given);
     return -1;
 }
+
+/* Computes a call of `name`(), or declines it. */
+typedef outcome fast_path(core_state *state, PyObject *const *args, PyObject **result_ret);
+
+/* Computes a call of `wanted` arguments by a fast path or, if that declines, by the slow path. */
+PyObject *call_fast(PyObject *module, const char *name, PyObject *const *args, Py_ssize_t count,
+                    Py_ssize_t wanted, fast_path *compute);
 
 /* Returns None if a status is good, else raises. */
 static inline PyObject *none_or_raise(core_state *state, mylib_status status)

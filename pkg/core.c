@@ -100,7 +100,11 @@ static int core_exec(PyObject *module)
                    {"PROGRAM_MAX_CONSTANTS", MYLIB_PROGRAM_MAX_CONSTANTS},
                    {"PROGRAM_MAX_STEPS", MYLIB_PROGRAM_MAX_STEPS},
                    {"LARGE_COUNT", LARGE_COUNT},
-                   {"ALL_GPUS", MYLIB_ALL_GPUS}};
+                   {"ALL_GPUS", MYLIB_ALL_GPUS},
+                   {"ANY", REDUCE_ANY},
+                   {"ALL", REDUCE_ALL},
+                   {"COUNT_NONZERO", REDUCE_COUNT},
+                   {"MEAN", REDUCE_MEAN}};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (PyModule_AddIntConstant(module, numbers[i].name, numbers[i].value) < 0)
             return -1;

@@ -170,12 +170,10 @@ static int program_traverse(PyObject *object, visitproc visit, void *arg)
 
 static void program_dealloc(PyObject *object)
 {
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     mylib_program_free(((program_object *)object)->program);
     Py_CLEAR(((program_object *)object)->name);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* ---- Calls of a program -------------------------------------------------------------------- */
@@ -450,9 +448,7 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
     PyObject *method = PyObject_GetAttrString(self, "_call");
     if (method == NULL)
         return NULL;
-    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = PyObject_Vectorcall(method, args, (size_t)nargs, kwnames);
-    mylib_leave_mode(mode);
+    PyObject *result = call_in_mode(method, args, nargs, kwnames);
     Py_DECREF(method);
     return result;
 }
@@ -601,13 +597,11 @@ static int expression_traverse(PyObject *object, visitproc visit, void *arg)
 static void expression_dealloc(PyObject *object)
 {
     expression_object *self = (expression_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->names);
     for (int i = 0; i < self->plans; i++)
         Py_CLEAR(self->plan[i].program);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 static PyMemberDef expression_members[] = {

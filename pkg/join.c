@@ -3,90 +3,58 @@
  */
 #include "join.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "operands.h"
 
-/* ---- Arrays of a GPU ----------------------------------------------------------------------- */
-
-/* Arrays to be joined along an axis, which stack() adds. */
-typedef struct join {
-    core_state *state;
-    PyObject *arrays; /* a tuple of Arrays */
-    int axis, is_stack;
-    int ndim; /* of the result */
-} join;
-
-/* Copies the Arrays to a result. */
-static int copy_parts(const join *j, PyObject *result, PyObject *stream)
+/* Gives an array a new axis of size 1, as stack() does.  Returns the end of the used `dims`. */
+static int64_t *add_axis(mylib_array *a, int axis, int64_t *dims)
 {
-    const Py_ssize_t count = PyTuple_GET_SIZE(j->arrays);
-    mylib_array *parts = PyMem_Malloc((size_t)count * (sizeof *parts + 2 * (size_t)j->ndim * 8));
-    int64_t *dims = (int64_t *)(parts + count);
-    mylib_status status;
-    int failed = parts == NULL;
-    for (Py_ssize_t i = 0; i < count && !failed; i++) {
-        const array_object *x = (const array_object *)PyTuple_GET_ITEM(j->arrays, i);
-        parts[i] = x->a;
-        failed = note_use(x->memory, stream) < 0;
-        if (!j->is_stack)
-            continue;
-        parts[i].ndim = j->ndim;
-        parts[i].shape = dims;
-        parts[i].strides = dims + j->ndim;
-        for (int d = 0; d < j->ndim; d++, dims++) {
-            const int own = d - (d > j->axis);
-            dims[0] = d == j->axis ? 1 : x->a.shape[own];
-            dims[j->ndim] = d == j->axis ? 0 : x->a.strides[own];
-        }
-        dims += j->ndim;
+    const int ndim = 1 + a->ndim;
+    for (int d = 0; d < ndim; d++) {
+        dims[d] = d == axis ? 1 : a->shape[d - (d > axis)];
+        dims[ndim + d] = d == axis ? 0 : a->strides[d - (d > axis)];
     }
-    if (!failed) {
-        WITHOUT_GIL(status = mylib_copy_arrays(stream_handle(stream), &((array_object *)result)->a,
-                                               j->axis, (int)count, parts));
-        failed = check_status(j->state, status) < 0;
-    } else if (parts == NULL) {
-        PyErr_NoMemory();
-    }
-    PyMem_Free(parts);
-    return failed ? -1 : 0;
+    a->ndim = ndim;
+    a->shape = dims;
+    a->strides = dims + ndim;
+    return dims + 2 * ndim;
 }
 
-/*
- * Finds the strides that NumPy gives joined Arrays: axes sorted by the strides of all, in C order
- * where these disagree.  Unlike output_strides(), it begins with the slowest axis.
- */
-static void joined_strides(const join *j, const int64_t *shape, mylib_type type, int64_t *strides)
+/* ---- Arrays of a GPU ----------------------------------------------------------------------- */
+
+/* Copies Arrays of one GPU to a new one of this shape, beside each other along an axis. */
+static PyObject *new_joined(core_state *state, PyObject *arrays, int axis, int is_stack,
+                            mylib_type type, int ndim, const int64_t *shape)
 {
-    int axes[MYLIB_MAX_NDIM]; /* from the slowest to the fastest */
-    for (int axis = 0; axis < j->ndim; axis++) {
-        int position = axis;
-        for (int k = axis - 1; k >= 0; k--) {
-            int other = axes[k], is_decided = 0, moves = 0;
-            if (j->is_stack && (axis == j->axis || other == j->axis))
-                continue;
-            const int own = axis - (j->is_stack && axis > j->axis);
-            const int others = other - (j->is_stack && other > j->axis);
-            for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(j->arrays); i++) {
-                const mylib_array *a = &((array_object *)PyTuple_GET_ITEM(j->arrays, i))->a;
-                if (a->shape[own] == 1 || a->shape[others] == 1)
-                    continue;
-                if (llabs(a->strides[own]) <= llabs(a->strides[others]))
-                    moves = 0;
-                else if (!is_decided)
-                    moves = 1;
-                is_decided = 1;
-            }
-            if (is_decided && !moves)
-                break;
-            if (is_decided)
-                position = k;
-        }
-        memmove(axes + position + 1, axes + position, (size_t)(axis - position) * sizeof *axes);
-        axes[position] = axis;
+    const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
+    int64_t strides[MYLIB_MAX_NDIM], *dims;
+    mylib_array *parts = PyMem_Malloc((size_t)count * (sizeof *parts + 2 * (size_t)ndim * 8));
+    PyObject *stream = NULL, *result = NULL;
+    mylib_status status;
+    if (parts == NULL)
+        return PyErr_NoMemory();
+    dims = (int64_t *)(parts + count);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        parts[i] = ((array_object *)PyTuple_GET_ITEM(arrays, i))->a;
+        if (is_stack)
+            dims = add_axis(&parts[i], axis, dims);
     }
-    find_strides(j->ndim, shape, axes, type_sizes[type], strides);
+    output_strides(parts, (int)count, 1, ndim, shape, type, strides);
+    int failed = current_stream(state, parts[0].device, &stream) < 0;
+    for (Py_ssize_t i = 0; i < count && !failed; i++)
+        failed = note_use(((array_object *)PyTuple_GET_ITEM(arrays, i))->memory, stream) < 0;
+    if (!failed)
+        result = new_array(state, parts[0].device, stream, type, ndim, shape, strides);
+    if (result != NULL) {
+        WITHOUT_GIL(status = mylib_copy_arrays(stream_handle(stream), &((array_object *)result)->a,
+                                               axis, (int)count, parts));
+        if (check_status(state, status) < 0)
+            Py_CLEAR(result);
+    }
+    Py_XDECREF(stream);
+    PyMem_Free(parts);
+    return result;
 }
 
 /* Joins Arrays of one GPU along an axis; declines others, and mixed types without `dtype`. */
@@ -94,17 +62,15 @@ static outcome join_arrays(core_state *state, PyObject *arrays, long axis, int i
                            PyObject *dtype, PyObject **result_ret)
 {
     const Py_ssize_t count = PyTuple_GET_SIZE(arrays);
-    int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM], size = is_stack ? count : 0;
-    PyObject *stream;
+    int64_t shape[MYLIB_MAX_NDIM], size = is_stack ? count : 0;
     if (count == 0 || !is_array(state, PyTuple_GET_ITEM(arrays, 0)))
         return OTHER_OPERAND;
     const mylib_array *first = &((array_object *)PyTuple_GET_ITEM(arrays, 0))->a;
     mylib_type type = first->type;
-    join j = {state, arrays, 0, is_stack, first->ndim + is_stack};
-    axis += axis < 0 ? j.ndim : 0;
-    if (j.ndim > MYLIB_MAX_NDIM || axis < 0 || axis >= j.ndim)
+    const int ndim = first->ndim + is_stack;
+    axis += axis < 0 ? ndim : 0;
+    if (ndim > MYLIB_MAX_NDIM || axis < 0 || axis >= ndim)
         return OTHER_SHAPE;
-    j.axis = (int)axis;
     if (dtype != Py_None && take_dtype(dtype, &type) < 0)
         return FAILED;
     for (Py_ssize_t i = 0; i < count; i++) {
@@ -125,17 +91,10 @@ static outcome join_arrays(core_state *state, PyObject *arrays, long axis, int i
             return FAILED;
         }
     }
-    for (int d = 0; d < j.ndim; d++)
+    for (int d = 0; d < ndim; d++)
         shape[d] = d == axis ? size : first->shape[d - (is_stack && d > axis)];
-    joined_strides(&j, shape, type, strides);
-    if (current_stream(state, first->device, &stream) < 0)
-        return FAILED;
-    PyObject *result = new_array(state, first->device, stream, type, j.ndim, shape, strides);
-    if (result != NULL && copy_parts(&j, result, stream) < 0)
-        Py_CLEAR(result);
-    Py_XDECREF(stream);
-    *result_ret = result;
-    return result != NULL ? DONE : FAILED;
+    *result_ret = new_joined(state, arrays, (int)axis, is_stack, type, ndim, shape);
+    return *result_ret != NULL ? DONE : FAILED;
 }
 
 /* ---- Host arrays --------------------------------------------------------------------------- */
@@ -154,18 +113,15 @@ static int are_plain(PyObject *arrays)
 }
 
 /* Returns a view of a NumPy array, which must outlive it, with a new axis of size 1. */
-static PyObject *add_axis(PyArrayObject *x, int axis)
+static PyObject *view_with_axis(PyArrayObject *x, int axis)
 {
-    npy_intp shape[NPY_MAXDIMS], strides[NPY_MAXDIMS];
-    const int ndim = 1 + PyArray_NDIM(x);
-    for (int d = 0; d < ndim; d++) {
-        shape[d] = d == axis ? 1 : PyArray_DIM(x, d - (d > axis));
-        strides[d] = d == axis ? 0 : PyArray_STRIDE(x, d - (d > axis));
-    }
+    int64_t dims[DIMS_OF(2)];
+    mylib_array a;
+    add_axis(&a, axis, describe_array(x, MYLIB_BOOL, &a, dims));
     PyArray_Descr *descr = PyArray_DESCR(x);
     Py_INCREF(descr);
-    return PyArray_NewFromDescr(&PyArray_Type, descr, ndim, shape, strides, PyArray_DATA(x), 0,
-                                NULL);
+    return PyArray_NewFromDescr(&PyArray_Type, descr, a.ndim, (const npy_intp *)a.shape,
+                                (const npy_intp *)a.strides, a.data, 0, NULL);
 }
 
 /* Joins plain NumPy arrays of one type; stack() declines different shapes. */
@@ -185,7 +141,8 @@ static outcome join_plain(PyObject *arrays, long axis, int is_stack, PyObject **
             return OTHER_SHAPE;
         views = PyTuple_New(count);
         for (Py_ssize_t i = 0; i < count && views != NULL; i++) {
-            PyObject *view = add_axis((PyArrayObject *)PyTuple_GET_ITEM(arrays, i), (int)axis);
+            PyObject *view =
+                view_with_axis((PyArrayObject *)PyTuple_GET_ITEM(arrays, i), (int)axis);
             if (view != NULL)
                 PyTuple_SET_ITEM(views, i, view);
             else
@@ -214,36 +171,31 @@ static PyObject *join_arrays_function(PyObject *module, PyObject *args)
     return result;
 }
 
+/* Joins a tuple or a list of arrays along an int axis, without options. */
+static outcome join_new(core_state *state, PyObject *const *args, PyObject **result_ret)
+{
+    int is_large, is_stack = args[2] == Py_True;
+    if (!(PyTuple_CheckExact(args[0]) || PyList_CheckExact(args[0])) ||
+        !PyLong_CheckExact(args[1]) || args[3] != Py_None || !PyUnicode_Check(args[4]) ||
+        PyUnicode_CompareWithASCIIString(args[4], "same_kind") != 0)
+        return OTHER_OPERAND;
+    const long axis = PyLong_AsLongAndOverflow(args[1], &is_large);
+    if (is_large || axis < -MYLIB_MAX_NDIM || axis >= MYLIB_MAX_NDIM)
+        return OTHER_SHAPE;
+    PyObject *arrays = PySequence_Tuple(args[0]); /* no other thread changes it */
+    if (arrays == NULL)
+        return FAILED;
+    outcome done = are_plain(arrays)
+                       ? join_plain(arrays, axis, is_stack, result_ret)
+                       : join_arrays(state, arrays, axis, is_stack, Py_None, result_ret);
+    Py_DECREF(arrays);
+    return done;
+}
+
 /* Computes concatenate() and stack(); pkg._manipulation.join_slowly() is their slow path. */
 static PyObject *join_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    PyObject *result = NULL;
-    if (check_count("join", count, 5) < 0)
-        return NULL;
-    PyObject *arrays = args[0];
-    const int is_stack = args[2] == Py_True;
-    if ((PyTuple_CheckExact(arrays) || PyList_CheckExact(arrays)) && PyLong_CheckExact(args[1]) &&
-        args[3] == Py_None && PyUnicode_Check(args[4]) &&
-        PyUnicode_CompareWithASCIIString(args[4], "same_kind") == 0) {
-        outcome done;
-        int is_large;
-        const long axis = PyLong_AsLongAndOverflow(args[1], &is_large);
-        PyObject *tuple = PySequence_Tuple(arrays); /* no other thread changes it */
-        if (tuple == NULL)
-            return NULL;
-        if (is_large || axis < -MYLIB_MAX_NDIM || axis >= MYLIB_MAX_NDIM) {
-            done = OTHER_SHAPE;
-        } else if (are_plain(tuple)) {
-            done = join_plain(tuple, axis, is_stack, &result);
-        } else {
-            done = join_arrays(state, tuple, axis, is_stack, Py_None, &result);
-        }
-        Py_DECREF(tuple);
-        if (done <= DONE)
-            return result;
-    }
-    return call_slow(state, "join", "(OOOOO)", args[0], args[1], args[2], args[3], args[4]);
+    return call_fast(module, "join", args, count, 5, join_new);
 }
 
 PyMethodDef join_functions[] = {

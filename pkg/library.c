@@ -159,17 +159,15 @@ static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(
 }
 
 /* Sets how many threads an operation uses at most, 0: the default; returns the number before. */
-static PyObject *set_num_threads_function(PyObject *module, PyObject *threads)
+static PyObject *set_num_threads_function(PyObject *module, PyObject *args)
 {
-    int overflow;
-    PyObject *before = NULL;
-    long count = PyLong_AsLongAndOverflow(threads, &overflow);
-    if (count == -1 && PyErr_Occurred())
+    int count;
+    if (!PyArg_ParseTuple(args, "i:set_num_threads", &count))
         return NULL;
-    count = overflow > 0 || count > INT_MAX ? INT_MAX : count < INT_MIN ? -1 : count;
-    if ((before = get_num_threads_function(module, NULL)) == NULL)
+    PyObject *before = get_num_threads_function(module, NULL);
+    if (before == NULL)
         return NULL;
-    mylib_status status = mylib_set_num_threads((int)count);
+    mylib_status status = mylib_set_num_threads(count);
     if (status == MYLIB_OK)
         return before;
     Py_DECREF(before);
@@ -190,10 +188,7 @@ static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *co
 {
     if (count < 1)
         return PyErr_Format(PyExc_TypeError, "call_in_mode() takes a function");
-    const mylib_mode mode = mylib_enter_mode();
-    PyObject *result = PyObject_Vectorcall(args[0], args + 1, (size_t)count - 1, kwnames);
-    mylib_leave_mode(mode);
-    return result;
+    return call_in_mode(args[0], args + 1, count - 1, kwnames);
 }
 
 /* Returns the Fibonacci number F(n) for 0 <= n <= 93. */
@@ -220,7 +215,7 @@ PyMethodDef library_functions[] = {
     {"config", config_function, METH_NOARGS, NULL},
     {"set_cpu_level", set_cpu_level_function, METH_O, NULL},
     {"get_num_threads", get_num_threads_function, METH_NOARGS, NULL},
-    {"set_num_threads", set_num_threads_function, METH_O, NULL},
+    {"set_num_threads", set_num_threads_function, METH_VARARGS, NULL},
     {"free_cached", free_cached_function, METH_NOARGS, NULL},
     {"call_in_mode", FASTCALL(call_in_mode_function), METH_FASTCALL | METH_KEYWORDS, NULL},
     {"fib", fib_function, METH_O, NULL},

@@ -65,15 +65,13 @@ static int stream_traverse(PyObject *object, visitproc visit, void *arg)
 static void stream_dealloc(PyObject *object)
 {
     stream_object *stream = (stream_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     if (stream->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     if (stream->is_ours)
         (void)mylib_stream_destroy(stream->device, stream->handle);
     Py_CLEAR(stream->owner);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 /* Waits until the stream has done all its work; CudaError if some of it failed. */
@@ -215,7 +213,6 @@ static int memory_traverse(PyObject *object, visitproc visit, void *arg)
 static void memory_dealloc(PyObject *object)
 {
     memory_object *m = (memory_object *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject *exception_type, *exception, *traceback;
     PyObject_GC_UnTrack(object);
     end_uses(m);
@@ -226,8 +223,7 @@ static void memory_dealloc(PyObject *object)
     Py_CLEAR(m->owner);
     Py_CLEAR(m->stream);
     PyErr_Restore(exception_type, exception, traceback);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 PyObject *new_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
@@ -265,13 +261,10 @@ static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes,
         return NULL;
     void *data;
     mylib_status status;
-    for (int attempt = 0; attempt < 2; attempt++) {
+    WITHOUT_GIL(status = mylib_alloc(device, nbytes, stream_handle(stream), &data));
+    if (status == MYLIB_ERR_NO_MEMORY) {
+        collect_garbage(); /* arrays in reference cycles may hold memory */
         WITHOUT_GIL(status = mylib_alloc(device, nbytes, stream_handle(stream), &data));
-        if (status != MYLIB_ERR_NO_MEMORY)
-            break;
-        /* Arrays in reference cycles may hold memory. */
-        if (attempt == 0)
-            collect_garbage();
     }
     if (status != MYLIB_OK) {
         Py_DECREF(memory);
@@ -406,12 +399,10 @@ void find_strides(int ndim, const int64_t *shape, const int *axes, int64_t items
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides)
 {
-    int64_t nbytes = type_sizes[type];
     if (check_nbytes(ndim, shape, type) < 0)
         return NULL;
-    for (int d = 0; d < ndim; d++)
-        nbytes *= shape[d];
-    PyObject *memory = allocate(state, device, (size_t)nbytes, stream);
+    const size_t nbytes = (size_t)count_of(ndim, shape) * type_sizes[type];
+    PyObject *memory = allocate(state, device, nbytes, stream);
     if (memory == NULL)
         return NULL;
     return new_array_over(state, memory, ((memory_object *)memory)->data, type, ndim, shape,

@@ -282,46 +282,42 @@ outcome broadcast(const call *c, int *ndim_ret, int64_t *shape)
 
 /* ---- Outputs --------------------------------------------------------------------------------- */
 
-void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
-                    mylib_type type, int64_t *strides)
+/* Returns whether the inputs put an axis before another one; -1 if none of them tells. */
+static int goes_before(const mylib_array *in, int inputs, int is_joined, int ndim, int axis,
+                       int other)
 {
-    int axes[MYLIB_MAX_NDIM];           /* from the slowest to the fastest */
-    uint64_t stride = type_sizes[type]; /* wraps for a shape that new_array() then refuses */
+    int goes = -1;
+    for (int k = 0; k < inputs; k++) {
+        const int missing = ndim - in[k].ndim, a = axis - missing, b = other - missing;
+        if (a < 0 || b < 0 || in[k].shape[a] == 1 || in[k].shape[b] == 1)
+            continue;
+        const int64_t own = llabs(in[k].strides[a]), others = llabs(in[k].strides[b]);
+        if (!is_joined && (own == 0 || others == 0))
+            continue;
+        if (is_joined ? own <= others : own >= others)
+            goes = 0;
+        else if (goes < 0)
+            goes = 1;
+    }
+    return goes;
+}
+
+void output_strides(const mylib_array *in, int inputs, int is_joined, int ndim,
+                    const int64_t *shape, mylib_type type, int64_t *strides)
+{
+    /* NumPy sorts by insertion: its iterator from the fastest axis on, a join from the slowest. */
+    int axes[MYLIB_MAX_NDIM], slowest_first[MYLIB_MAX_NDIM];
     for (int i = 0; i < ndim; i++) {
-        int position = i;
-        /* NumPy inserts from the fastest axis on; this does the same with reversed positions. */
-        int axis = ndim - 1 - i;
-        for (int j = i - 1; j >= 0; j--) {
-            int other = axes[j], is_decided = 0, moves = 0;
-            for (int k = 0; k < inputs; k++) {
-                int missing = ndim - in[k].ndim;
-                if (axis < missing || other < missing || in[k].shape[axis - missing] == 1 ||
-                    in[k].shape[other - missing] == 1)
-                    continue;
-                int64_t outer = llabs(in[k].strides[axis - missing]);
-                int64_t inner = llabs(in[k].strides[other - missing]);
-                if (outer == 0 || inner == 0)
-                    continue;
-                if (inner <= outer)
-                    moves = 0;
-                else if (!is_decided)
-                    moves = 1;
-                is_decided = 1;
-            }
-            if (!is_decided)
-                continue;
-            if (!moves)
-                break;
-            position = j;
-        }
+        int position = i, axis = is_joined ? i : ndim - 1 - i, goes = -1;
+        for (int j = i - 1; j >= 0 && goes != 0; j--)
+            if ((goes = goes_before(in, inputs, is_joined, ndim, axis, axes[j])) > 0)
+                position = j;
         memmove(axes + position + 1, axes + position, (size_t)(i - position) * sizeof *axes);
         axes[position] = axis;
     }
-    /* axes[0] is the fastest. */
-    for (int i = 0; i < ndim; i++) {
-        strides[axes[i]] = (int64_t)stride;
-        stride *= shape[axes[i]] != 0 ? (uint64_t)shape[axes[i]] : 1;
-    }
+    for (int i = 0; i < ndim; i++)
+        slowest_first[i] = axes[is_joined ? i : ndim - 1 - i];
+    find_strides(ndim, shape, slowest_first, type_sizes[type], strides);
 }
 
 /* Finds the memory [begin, end) that an array may touch. */

@@ -121,11 +121,11 @@ int is_out_of_range(const call *c, int k);
 outcome broadcast(const call *c, int *ndim_ret, int64_t *shape);
 
 /*
- * Finds the strides that NumPy gives a new output ("K" order): axes sorted by the strides of the
- * inputs as its iterator does, in C order where the inputs disagree.
+ * Finds the strides that NumPy gives a new output ("K" order), or the inputs joined if `is_joined`:
+ * axes sorted by the strides of the inputs, in C order where the inputs disagree.
  */
-void output_strides(const mylib_array *in, int inputs, int ndim, const int64_t *shape,
-                    mylib_type type, int64_t *strides);
+void output_strides(const mylib_array *in, int inputs, int is_joined, int ndim,
+                    const int64_t *shape, mylib_type type, int64_t *strides);
 
 /* Returns whether the memory ranges of two arrays overlap; neither may be empty. */
 int may_share_memory(const mylib_array *a, const mylib_array *b);

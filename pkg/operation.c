@@ -46,19 +46,15 @@ static int is_number(PyObject *x)
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
-/* Compares two ints or floats exactly.  Returns 0 or 1, or -1 with an exception set. */
-static int compare_reals(PyObject *a, PyObject *b, int comparison)
+/* Compares two ints or floats exactly, by the methods of int and float, not of subclasses. */
+static PyObject *compare_reals(PyObject *a, PyObject *b, int comparison)
 {
     static const int swapped[] = {[Py_LT] = Py_GT, [Py_LE] = Py_GE, [Py_EQ] = Py_EQ,
                                   [Py_NE] = Py_NE, [Py_GT] = Py_LT, [Py_GE] = Py_LE};
-    /* Use the methods of int and float, not those of subclasses. */
-    PyObject *result = PyLong_Check(a) && PyLong_Check(b)
-                           ? PyLong_Type.tp_richcompare(a, b, comparison)
-                       : PyFloat_Check(a) ? PyFloat_Type.tp_richcompare(a, b, comparison)
-                                          : PyFloat_Type.tp_richcompare(b, a, swapped[comparison]);
-    int answer = result != NULL ? result == Py_True : -1;
-    Py_XDECREF(result);
-    return answer;
+    if (PyLong_Check(a) && PyLong_Check(b))
+        return PyLong_Type.tp_richcompare(a, b, comparison);
+    return PyFloat_Check(a) ? PyFloat_Type.tp_richcompare(a, b, comparison)
+                            : PyFloat_Type.tp_richcompare(b, a, swapped[comparison]);
 }
 
 /*
@@ -72,41 +68,33 @@ static PyObject *compare_exactly(operation *self, mylib_device device, PyObject 
         [MYLIB_OP_equal] = Py_EQ,   [MYLIB_OP_not_equal] = Py_NE,
         [MYLIB_OP_greater] = Py_GT, [MYLIB_OP_greater_equal] = Py_GE,
     };
-    const int comparison = comparisons[self->op];
-    PyObject *real[2] = {NULL, NULL};
+    const int comparison = comparisons[self->op], first = comparison == Py_NE ? Py_NE : Py_EQ;
+    PyObject *real[2], *result = NULL;
     double imaginary[2] = {0, 0};
-    int answer = -1;
     int64_t unused;
     if (device.kind != MYLIB_CPU && /* the device must exist */
         check_status(self->state, mylib_scalar_i64(self->op, device, 0, 0, &unused)) < 0)
         return NULL;
     for (int k = 0; k < 2; k++) {
         if (PyComplex_CheckExact(args[k])) {
-            real[k] = PyFloat_FromDouble(PyComplex_RealAsDouble(args[k]));
-            imaginary[k] = PyComplex_ImagAsDouble(args[k]);
+            const Py_complex z = PyComplex_AsCComplex(args[k]);
+            imaginary[k] = z.imag;
+            real[k] = PyFloat_FromDouble(isnan(z.imag) ? z.imag : z.real); /* NaN if either is */
         } else {
             real[k] = Py_NewRef(args[k]);
         }
-        if (real[k] == NULL)
-            goto out;
     }
-    int is_equal = compare_reals(real[0], real[1], Py_EQ);
-    if (is_equal < 0)
-        goto out;
-    double a = imaginary[0], b = imaginary[1];
-    if (comparison == Py_EQ || comparison == Py_NE)
-        answer = (is_equal && a == b) == (comparison == Py_EQ);
-    else if (!is_equal)
-        answer = isnan(a) || isnan(b) ? 0 : compare_reals(real[0], real[1], comparison);
-    else
-        answer = comparison == Py_LT   ? a < b
-                 : comparison == Py_LE ? a <= b
-                 : comparison == Py_GT ? a > b
-                                       : a >= b;
-out:
+    if (real[0] != NULL && real[1] != NULL)
+        result = compare_reals(real[0], real[1], first);
+    const int is_equal = result == (first == Py_EQ ? Py_True : Py_False);
+    if (result != NULL && !is_equal && comparison != first)
+        Py_SETREF(result, compare_reals(real[0], real[1], comparison));
     Py_XDECREF(real[0]);
     Py_XDECREF(real[1]);
-    return answer >= 0 ? PyBool_FromLong(answer) : NULL;
+    if (!is_equal)
+        return result;
+    Py_DECREF(result);
+    Py_RETURN_RICHCOMPARE(imaginary[0], imaginary[1], comparison);
 }
 
 /* Returns whether this is a bitwise operation of bools, which returns a bool as in Python. */
@@ -203,24 +191,26 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
+static PyObject *tuple_of(PyObject *const *args, Py_ssize_t nargs)
+{
+    PyObject *tuple = PyTuple_New(nargs);
+    for (Py_ssize_t i = 0; i < nargs && tuple != NULL; i++)
+        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
+    return tuple;
+}
+
 /* Calls pkg._call.call(self, args, kwargs). */
 static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames)
 {
-    Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
-    PyObject *tuple = PyTuple_New(nargs), *dict = PyDict_New(), *result = NULL;
-    if (tuple == NULL || dict == NULL)
-        goto out;
-    for (Py_ssize_t i = 0; i < nargs; i++)
-        PyTuple_SET_ITEM(tuple, i, Py_NewRef(args[i]));
-    for (Py_ssize_t i = 0; i < nkw; i++)
+    const Py_ssize_t nkw = kwnames != NULL ? PyTuple_GET_SIZE(kwnames) : 0;
+    PyObject *dict = PyDict_New();
+    for (Py_ssize_t i = 0; i < nkw && dict != NULL; i++)
         if (PyDict_SetItem(dict, PyTuple_GET_ITEM(kwnames, i), args[nargs + i]) < 0)
-            goto out;
-    result = call_slow(self->state, "call", "(OOO)", self, tuple, dict);
-out:
-    Py_XDECREF(tuple);
-    Py_XDECREF(dict);
-    return result;
+            Py_CLEAR(dict);
+    if (dict == NULL)
+        return NULL;
+    return call_slow(self->state, "call", "(ONN)", self, tuple_of(args, nargs), dict);
 }
 
 /*
@@ -258,9 +248,7 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     if (is_called_by_package() ||
         (self->compares && nargs >= self->nin && may_be_beyond(self, args)))
         return call_general(self, args, nargs, kwnames);
-    const mylib_mode mode = mylib_enter_mode(); /* in which NumPy converts, too */
-    PyObject *result = PyObject_Vectorcall(self->named_ufunc, args, (size_t)nargs, kwnames);
-    mylib_leave_mode(mode);
+    PyObject *result = call_in_mode(self->named_ufunc, args, nargs, kwnames);
     if (result != NULL || !PyErr_ExceptionMatches(PyExc_TypeError))
         return result;
     PyObject *type, *value, *traceback;
@@ -268,12 +256,8 @@ static PyObject *call_ufunc(operation *self, PyObject *const *args, Py_ssize_t n
     PyErr_NormalizeException(&type, &value, &traceback);
     if (traceback != NULL)
         PyException_SetTraceback(value, traceback);
-    PyObject *better = NULL, *operands = PyTuple_New(nargs);
-    for (Py_ssize_t k = 0; k < nargs && operands != NULL; k++)
-        PyTuple_SET_ITEM(operands, k, Py_NewRef(args[k]));
-    if (operands != NULL)
-        better = call_slow(self->state, "explain", "(OOO)", self, value, operands);
-    Py_XDECREF(operands);
+    PyObject *better =
+        call_slow(self->state, "explain", "(OON)", self, value, tuple_of(args, nargs));
     if (better != NULL) {
         PyErr_SetObject((PyObject *)Py_TYPE(better), better);
         Py_DECREF(better);
@@ -616,14 +600,12 @@ static int operation_clear(PyObject *object)
 static void operation_dealloc(PyObject *object)
 {
     operation *self = (operation *)object;
-    PyTypeObject *type = Py_TYPE(object);
     PyObject_GC_UnTrack(object);
     if (self->weakrefs != NULL)
         PyObject_ClearWeakRefs(object);
     (void)operation_clear(object);
     Py_CLEAR(self->name);
-    type->tp_free(object);
-    Py_DECREF(type);
+    free_object(object);
 }
 
 static PyObject *operation_repr(PyObject *object)

@@ -33,10 +33,7 @@ static int add_tests(core_state *state)
 
 int add_reductions(PyObject *module, core_state *state)
 {
-    if (add_tests(state) < 0 || PyModule_AddIntConstant(module, "ANY", REDUCE_ANY) < 0 ||
-        PyModule_AddIntConstant(module, "ALL", REDUCE_ALL) < 0 ||
-        PyModule_AddIntConstant(module, "COUNT_NONZERO", REDUCE_COUNT) < 0 ||
-        PyModule_AddIntConstant(module, "MEAN", REDUCE_MEAN) < 0)
+    if (add_tests(state) < 0)
         return -1;
     PyObject *tuple = PyTuple_New(REDUCTIONS);
     for (int i = 0; i < REDUCTIONS && tuple != NULL; i++) {
@@ -325,12 +322,14 @@ static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py
                      args[3], args[6]);
 }
 
-/* Computes the sum of the products of two vectors of one length in one place. */
+/* Computes the sum of the products of two vectors of one length in one place, without options. */
 static outcome dot_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 2, 2);
     const mylib_array *in = &c.arrays[1];
     reduction r = {.number = MYLIB_SUM};
+    if (args[2] != Py_None || args[3] != Py_None)
+        return OTHER_OUT;
     for (int k = 0; k < 2; k++) {
         outcome done = take_reduced(&c, k, args[k]);
         if (done != DONE)
@@ -357,29 +356,22 @@ static outcome dot_new(core_state *state, PyObject *const *args, PyObject **resu
 /* Computes pkg.dot(); pkg._reductions.dot_slowly() is its slow path. */
 static PyObject *dot_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    PyObject *result = NULL;
-    if (check_count("dot", count, 4) < 0)
-        return NULL;
-    if (args[2] == Py_None && args[3] == Py_None && dot_new(state, args, &result) <= DONE)
-        return result;
-    return call_slow(state, "dot", "(OOOO)", args[0], args[1], args[2], args[3]);
+    return call_fast(module, "dot", args, count, 4, dot_new);
 }
 
-/* Sums a diagonal that is not empty. */
-static outcome trace_new(core_state *state, PyObject *matrix, PyObject *offset_object,
-                         PyObject **result_ret)
+/* Sums a diagonal that is not empty, without options. */
+static outcome trace_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 1, 1);
     reduction r;
-    if (!PyLong_CheckExact(offset_object))
+    if (!PyLong_CheckExact(args[1]) || args[2] != Py_None)
         return OTHER_OPERAND;
-    outcome done = take_reduced(&c, 0, matrix);
+    outcome done = take_reduced(&c, 0, args[0]);
     if (done != DONE)
         return done;
     mylib_array *in = &c.arrays[1];
     int is_large;
-    const long offset = PyLong_AsLongAndOverflow(offset_object, &is_large);
+    const long offset = PyLong_AsLongAndOverflow(args[1], &is_large);
     if (in->ndim != 2 || is_large || offset <= -in->shape[0] || offset >= in->shape[1])
         return OTHER_SHAPE;
     const int64_t rows = in->shape[0] + (offset < 0 ? offset : 0);
@@ -398,13 +390,7 @@ static outcome trace_new(core_state *state, PyObject *matrix, PyObject *offset_o
 /* Computes pkg.trace(); pkg._reductions.trace_slowly() is its slow path. */
 static PyObject *trace_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    PyObject *result = NULL;
-    if (check_count("trace", count, 3) < 0)
-        return NULL;
-    if (args[2] == Py_None && trace_new(state, args[0], args[1], &result) <= DONE)
-        return result;
-    return call_slow(state, "trace", "(OOO)", args[0], args[1], args[2]);
+    return call_fast(module, "trace", args, count, 3, trace_new);
 }
 
 PyMethodDef reduce_functions[] = {

@@ -26,8 +26,10 @@ typedef struct run {
     int flags;
 } run;
 
-static mylib_status run_over(run *r, const mylib_array *out, const mylib_array *in)
+/* Computes arrays; a map_task. */
+static mylib_status run_over(void *context, const mylib_array *out, const mylib_array *in)
 {
+    run *r = context;
     const computation *w = r->what;
     mylib_device device = r->c->device;
     void *stream = stream_handle(r->c->stream);
@@ -44,15 +46,10 @@ static mylib_status run_over(run *r, const mylib_array *out, const mylib_array *
 
 static mylib_status run_once(run *r) { return run_over(r, &r->c->arrays[0], &r->c->arrays[1]); }
 
-static mylib_status run_part(void *context, const mylib_array *out, const mylib_array *in)
-{
-    return run_over(context, out, in);
-}
-
 /* Computes the elements that a mask selects, in pieces as run_in_pieces() does. */
 static int run_masked(run *r, masked *m, int64_t count)
 {
-    m->task = run_part;
+    m->task = run_over;
     m->context = r;
     for (int64_t i = 0, end; i < count; i = end) {
         mylib_status status;
@@ -251,7 +248,7 @@ PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, in
     if (ndim < 2 || (order == 'K' && is_in_c_order(c, ndim)))
         order = 'C';
     if (order == 'K')
-        output_strides(&c->arrays[1], c->inputs, ndim, shape, type, strides);
+        output_strides(&c->arrays[1], c->inputs, 0, ndim, shape, type, strides);
     for (int d = 0; d < ndim && order == 'F'; d++) {
         strides[d] = stride;
         stride *= shape[d] != 0 ? shape[d] : 1;
@@ -658,23 +655,18 @@ static PyObject *arange_function(PyObject *module, PyObject *args)
 static PyObject *map_function(PyObject *module, PyObject *args)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, 0);
-    Py_ssize_t count = PyTuple_GET_SIZE(args);
-
-    if (count < 4 || count > 5)
-        return PyErr_Format(PyExc_TypeError,
-                            "map() takes an operation, an ordinal, out, and one or two inputs");
-    long op = PyLong_AsLong(PyTuple_GET_ITEM(args, 0)),
-         ordinal = PyLong_AsLong(PyTuple_GET_ITEM(args, 1));
-    if ((op == -1 || ordinal == -1) && PyErr_Occurred())
+    PyObject *arrays[3];
+    const Py_ssize_t count = PyTuple_GET_SIZE(args) - 2;
+    int op, ordinal;
+    if (!PyArg_ParseTuple(args, "iiOO|O:map", &op, &ordinal, &arrays[0], &arrays[1], &arrays[2]))
         return NULL;
-    if (op < 0 || op >= MYLIB_OP_COUNT || ordinal < -1 || ordinal > INT32_MAX) {
-        PyErr_Format(PyExc_ValueError, "there is no operation %ld, or no device %ld", op, ordinal);
-        return NULL;
-    }
-    if (count - 3 != mylib_op_arity((mylib_op)op))
+    if (op < 0 || op >= MYLIB_OP_COUNT || ordinal < -1)
+        return PyErr_Format(PyExc_ValueError, "there is no operation %d, or no device %d", op,
+                            ordinal);
+    if (count - 1 != mylib_op_arity((mylib_op)op))
         return PyErr_Format(PyExc_TypeError, "map(): the number of inputs is not the operation's");
-    c.device = device_of_ordinal((int)ordinal);
-    if (take_arrays(&c, &PyTuple_GET_ITEM(args, 2), count - 2) < 0)
+    c.device = device_of_ordinal(ordinal);
+    if (take_arrays(&c, arrays, count) < 0)
         return NULL;
     mylib_status status;
     int flags;
@@ -721,16 +713,14 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
     if (PyArray_DescrConverter(args[1], &descr) != NPY_SUCCEED)
         return NULL;
     PyArrayObject *array = (PyArrayObject *)args[0];
-    if (!find_type(PyArray_TYPE(array), &from) || !find_type(descr->type_num, &to) ||
-        (from != MYLIB_BOOL &&
-         ((from >= MYLIB_F16 && to < MYLIB_F16) || (from >= MYLIB_C64 && to < MYLIB_C64)))) {
-        Py_DECREF(descr);
-        Py_RETURN_NOTIMPLEMENTED;
-    }
+    const int is_usual = find_type(PyArray_TYPE(array), &from) && find_type(descr->type_num, &to) &&
+                         (from == MYLIB_BOOL || !((from >= MYLIB_F16 && to < MYLIB_F16) ||
+                                                  (from >= MYLIB_C64 && to < MYLIB_C64)));
     /* NumPy would warn, and name the package's line, of floats that are too large. */
-    const int may_warn = to >= MYLIB_F16 && to != MYLIB_BOOL &&
+    const int may_warn = is_usual && to >= MYLIB_F16 && to != MYLIB_BOOL &&
                          !PyArray_CanCastSafely(PyArray_TYPE(array), descr->type_num);
-    if (may_warn && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array))) {
+    if (!is_usual ||
+        (may_warn && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array)))) {
         Py_DECREF(descr);
         Py_RETURN_NOTIMPLEMENTED;
     }

@@ -18,7 +18,7 @@ from .. import core
 from .._call import normalize
 from .._devices import default_device
 from .._operands import axis_or_axes
-from .._table import OPERATIONS, REDUCTION_OF, TRUTH_OF, UFUNCS
+from .._table import OPERATIONS, REDUCTION_OF, UFUNCS
 from .expression import of_graph
 from .graph import REDUCTIONS, Builder, Graph, Reduction
 
@@ -151,7 +151,7 @@ class Traced:
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        reduction = {**REDUCTION_OF, **TRUTH_OF}.get(UFUNCS.get(ufunc, ""))
+        reduction = REDUCTION_OF.get(UFUNCS.get(ufunc, ""))
         if method == "reduce" and reduction in REDUCTIONS:
             return self._reduce(reduction, **{"axis": 0, **kwargs})
         if method != "__call__" or ufunc not in UFUNCS:
