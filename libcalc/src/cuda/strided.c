@@ -304,4 +304,7 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
     for (int k = 1; k < p->operands; k++)
         if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && !p->is_regular)
             p->access[k - 1] = MYLIB_ACCESS_GATHERED;
+    if (p->first && p->is_regular && p->access[0] == MYLIB_ACCESS_GATHERED &&
+        p->statement.operand[0].type == MYLIB_BOOL)
+        p->access[0] = MYLIB_ACCESS_MASK;
 }

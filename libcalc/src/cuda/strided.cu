@@ -369,6 +369,24 @@ read_elements(const mylib_strided_args &args, int k, const position<T> &at,
             x[i] = load_element<T>(p[i / S::VECTOR] + i % S::VECTOR * step);
 }
 
+/* Reads groups of equally spaced bools, as 1 or 0. */
+template <typename T>
+__device__ __forceinline__ void
+read_mask(const mylib_strided_args &args, int k, const position<T> &at,
+          char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
+{
+    typedef strided<T> S;
+    int64_t step = args.element_step[k];
+    t_u8 bytes[S::N];
+#pragma unroll
+    for (int i = 0; i < S::N; i++)
+        bytes[i] = at.valid >> i & 1 ? load_element<t_u8>(p[i / S::VECTOR] + i % S::VECTOR * step)
+                                     : (t_u8)0;
+#pragma unroll
+    for (int i = 0; i < S::N; i++)
+        x[i] = convert<T>((t_u8)(bytes[i] != 0));
+}
+
 /* Reads groups whose elements are all the same. */
 template <typename T>
 __device__ __forceinline__ void
@@ -524,6 +542,9 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
         break;
     case MYLIB_ACCESS_ELEMENT:
         read_elements(args, k, at, p, x);
+        break;
+    case MYLIB_ACCESS_MASK:
+        read_mask(args, k, at, p, x);
         break;
     case MYLIB_ACCESS_UNIFORM:
         read_uniform(args.data[k], x);

@@ -65,6 +65,7 @@ enum {
     MYLIB_ACCESS_SPREAD,   /* small elements some places apart, picked out of aligned vectors */
     MYLIB_ACCESS_ROW,      /* one element for a whole row */
     MYLIB_ACCESS_ELEMENT,  /* element by element */
+    MYLIB_ACCESS_MASK,     /* the bools of a selection, element by element */
     MYLIB_ACCESS_UNIFORM,  /* one element of GPU memory for all */
     MYLIB_ACCESS_CONSTANT, /* one value, carried in the arguments */
     MYLIB_ACCESS_GATHERED, /* element by element, converted or with irregular addresses */
