@@ -437,10 +437,10 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return NotImplemented
     name = UFUNCS.get(ufunc)
     if method == "__call__" and name is not None:
-        operation = OPERATIONS["divide" if name == "true_divide" else name]
+        operation = OPERATIONS[name]
         # NumPy passes no out=None on, so its absence says nothing.
         inputs, keywords = normalize(operation, inputs, {"out": None, **kwargs})
-        return call_arrays(operation, name == "true_divide", inputs, keywords)
+        return call_arrays(operation, inputs, keywords)
     if method == "__call__" and ufunc is np.divmod and len(inputs) == 2 and not kwargs:
         both = (np.floor_divide, np.remainder)
         quotient, rest = (_call_ufunc(one, method, inputs, {}) for one in both)

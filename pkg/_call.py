@@ -289,7 +289,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if any(isinstance(x, core.ArrayBase) for x in arrays):
         if "device" not in keywords and any(map(own_ufuncs, filter(has_own_rules, arrays))):
             return operation.ufunc(*inputs, **keywords)  # NumPy asks their classes
-        result = call_arrays(operation, False, inputs, keywords)
+        result = call_arrays(operation, inputs, keywords)
         if result is NotImplemented:
             given = " and ".join(map(describe, inputs))
             raise TypeError(f"{operation.__name__}() is not defined for {given}")
@@ -634,8 +634,8 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     Returns NotImplemented if an operand is neither an array nor a number.
     """
     keywords = {} if out is None else {"out": out}
-    operation = core.operations[index]
-    result = _compute(operation, bool(is_true_division), inputs, keywords)
+    operation = core.true_divide if is_true_division else core.operations[index]
+    result = _compute(operation, inputs, keywords)
     if result is NotImplemented and keywords and operation.__name__ == "add":
         return operator.add(*inputs)  # Python would return it: a subclass's += is for sequences too
     other = next((x for x in inputs if isinstance(x, np.generic)), None)
@@ -648,9 +648,7 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     return {"equal": False, "not_equal": True}.get(operation.__name__, NotImplemented)
 
 
-def call_arrays(
-    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], keywords: dict[str, Any]
-) -> Any:
+def call_arrays(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Computes a call with an Array among its arguments, which come from `normalize`.
 
     Raises TypeError for arguments with rules of their own.  Returns NotImplemented if an operand
@@ -659,9 +657,7 @@ def call_arrays(
     name = operation.__name__
     for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
         raise refusal(f"{name}(): one operand is an Array and another", x)
-    return _compute(
-        operation, is_true_division, inputs, _check_predicate(operation, inputs, keywords)
-    )
+    return _compute(operation, inputs, _check_predicate(operation, inputs, keywords))
 
 
 def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
@@ -669,9 +665,7 @@ def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
     return [x for x in map(core.as_array, arguments) if has_own_rules(x)]
 
 
-def _compute(
-    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], keywords: dict[str, Any]
-) -> Any:
+def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     name = operation.__name__
     unknown = keywords.keys() - _KNOWN - {"device"}
     if unknown:
@@ -696,9 +690,8 @@ def _compute(
     inputs = _truths(operation, inputs)
     ordinal = find_place(name, inputs, keywords.get("device"))
     if dtype is not None or casting != "same_kind":
-        ufunc = np.divide if is_true_division else operation.ufunc
         out_dtype = getattr(out, "dtype", None)
-        dtypes = resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting, ufunc)
+        dtypes = resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting)
         inputs = tuple(map(_cast, inputs, dtypes))
     broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
     if name == "power" and where is not True:
@@ -709,7 +702,7 @@ def _compute(
         core.copy(result, np.asarray(answer))
     else:
         try:
-            result = core.compute(operation.index, is_true_division, *inputs)
+            result = core.compute(operation.index, operation.is_true_division, *inputs)
             if result is NotImplemented:
                 raise TypeError("operands of these types and places cannot be computed together")
         except TypeError as error:
@@ -865,7 +858,7 @@ def power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
         number = exponent.item()  # type: ignore[union-attr]
     if gpu_of(base) < 0 or not is_by_products(number):
-        return _compute(OPERATIONS["power"], False, (base, exponent), {})
+        return _compute(OPERATIONS["power"], (base, exponent), {})
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)

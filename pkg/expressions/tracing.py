@@ -159,8 +159,7 @@ class Traced:
             _refuse_options(name, ["device"] if gpu else [])  # a ufunc of one GPU
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         name = UFUNCS[ufunc]
-        operation = OPERATIONS["divide" if name == "true_divide" else name]
-        inputs, options = normalize(operation, inputs, kwargs)
+        inputs, options = normalize(OPERATIONS[name], inputs, kwargs)
         _refuse_options(ufunc.__name__, options)
         return _apply(name, inputs)
 
