@@ -38,13 +38,59 @@ from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTH_OF, UFU
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
-class _Flags(dict[str, bool]):
-    """Flags of an Array: ``flags["WRITEABLE"]`` or ``flags.writeable``."""
+#: The names of flags that NumPy abbreviates.
+_FLAGS = {
+    **{"C": "C_CONTIGUOUS", "CONTIGUOUS": "C_CONTIGUOUS", "F": "F_CONTIGUOUS"},
+    **{"FORTRAN": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED"},
+    **{"X": "WRITEBACKIFCOPY", "B": "BEHAVED", "CA": "CARRAY", "FA": "FARRAY"},
+}
+
+
+class _Flags:
+    """NumPy's flags of an Array: ``flags["WRITEABLE"]``, ``flags["W"]`` or ``flags.writeable``.
+
+    Only WRITEABLE can be set, and only to False.  An Array shares its memory with its views, so
+    OWNDATA is False.
+    """
+
+    __slots__ = ("_array",)
+
+    def __init__(self, array: Array) -> None:
+        object.__setattr__(self, "_array", array)
+
+    def _values(self) -> dict[str, bool]:
+        c, f = self._array._is_c_contiguous, self._array._is_f_contiguous
+        writeable = not self._array._is_readonly
+        return {
+            **{"C_CONTIGUOUS": c, "F_CONTIGUOUS": f, "OWNDATA": False, "WRITEABLE": writeable},
+            **{"ALIGNED": True, "WRITEBACKIFCOPY": False, "FNC": f and not c, "FORC": f or c},
+            **{"BEHAVED": writeable, "CARRAY": writeable and c},
+            "FARRAY": writeable and f and not c,
+        }
+
+    def __getitem__(self, key: str) -> bool:
+        return self._values()[_FLAGS.get(key, key)]
 
     def __getattr__(self, name: str) -> bool:
-        if name.upper() in self and name.islower():
-            return self[name.upper()]
-        raise AttributeError(f"flags has no {name!r}; it has {', '.join(map(str.lower, self))}")
+        known = self._values()
+        long = _FLAGS.get(name.upper(), name.upper()) if len(name) > 2 else name
+        if name.islower() and long in known:
+            return known[long]
+        raise AttributeError(f"flags has no {name!r}; it has {', '.join(map(str.lower, known))}")
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        is_set = self[key]
+        if _FLAGS.get(key, key) != "WRITEABLE" or (value and not is_set):
+            raise ValueError(f"cannot set flags[{key!r}] of an array on a GPU to {value!r}")
+        self._array._is_readonly = not value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "writeable":
+            raise AttributeError(f"cannot set the flag {name!r}; only writeable, to False")
+        self["WRITEABLE"] = value
+
+    def __repr__(self) -> str:
+        return "\n".join(f"  {name} : {x}" for name, x in [*self._values().items()][:6])
 
 
 class Array(core.ArrayBase):
@@ -274,12 +320,8 @@ class Array(core.ArrayBase):
 
     @property
     def flags(self) -> _Flags:
-        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE, as NumPy's flags: keys, or attributes."""
-        return _Flags(
-            C_CONTIGUOUS=self._is_c_contiguous,
-            F_CONTIGUOUS=self._is_f_contiguous,
-            WRITEABLE=not self._is_readonly,
-        )
+        """NumPy's flags, as keys or attributes; ``flags.writeable = False`` makes it read-only."""
+        return _Flags(self)
 
     def transpose(self, *axes: Any) -> Array:
         """Returns a view with the axes in another order, by default reversed."""

@@ -276,7 +276,7 @@ static PyMemberDef array_members[] = {
     {"_memory", T_OBJECT_EX, offsetof(array_object, memory), READONLY, NULL},
     {"_pointer", T_ULONGLONG, offsetof(array_object, a.data), READONLY, NULL},
     {"_ordinal", T_INT, offsetof(array_object, a.device.index), READONLY, NULL},
-    {"_is_readonly", T_BOOL, offsetof(array_object, is_readonly), READONLY, NULL},
+    {"_is_readonly", T_BOOL, offsetof(array_object, is_readonly), 0, NULL}, /* flags sets it */
     {"ndim", T_INT, offsetof(array_object, a.ndim), READONLY, "The number of dimensions."},
     {"size", T_LONGLONG, offsetof(array_object, count), READONLY, "The number of elements."},
     {NULL, 0, 0, 0, NULL},
