@@ -8,9 +8,7 @@ import numpy as np
 
 from . import core
 
-OPERATIONS = {
-    operation.__name__: operation for operation in (*core.operations, core.true_divide)
-}
+OPERATIONS = {operation.__name__: operation for operation in (*core.operations, core.true_divide)}
 
 #: Further names of operations: NumPy's, the array API's and numexpr's.
 ALIASES = {
