@@ -483,13 +483,29 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         # NumPy passes no out=None on, so its absence says nothing.
         inputs, keywords = normalize(operation, inputs, {"out": None, **kwargs})
         return call_arrays(operation, inputs, keywords)
-    if method == "__call__" and ufunc is np.divmod and len(inputs) == 2 and not kwargs:
-        both = (np.floor_divide, np.remainder)
-        quotient, rest = (_call_ufunc(one, method, inputs, {}) for one in both)
-        return NotImplemented if rest is NotImplemented else (quotient, rest)
+    if method == "__call__" and ufunc is np.divmod:
+        return _divmod(inputs, **kwargs)
     if method == "reduce" and name in _REDUCTION_OF:
         return _reduce_by_ufunc(_REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented
+
+
+def _divmod(inputs: tuple[Any, ...], out: Any = (None, None), **kwargs: Any) -> Any:
+    """Computes `np.divmod`; `out` may overlap the operands."""
+    if kwargs.get("where", True) is not True:
+        raise TypeError("divmod() does not take where with arrays on a GPU")
+    if not any(isinstance(core.as_array(x), Array) for x in inputs):
+        raise TypeError("divmod(): out is on a GPU, but no operand is: nothing is moved in silence")
+    both = (np.floor_divide, np.remainder)
+    results = [_call_ufunc(one, "__call__", inputs, kwargs) for one in both]
+    if results[1] is NotImplemented:
+        return NotImplemented
+    pairs = list(zip(results, out, strict=True))
+    casting = kwargs.get("casting", "same_kind")
+    for result, one in pairs:
+        if one is not None:
+            check_out("divmod", one, result.shape, result.dtype, result._ordinal, casting)
+    return tuple(finish("divmod", result, one, casting) for result, one in pairs)
 
 
 def _reduce_by_ufunc(

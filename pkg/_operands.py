@@ -420,7 +420,7 @@ def flag(name: str, what: str, x: Any) -> bool:
 
 
 def limits_of(given: dict[str, Any]) -> tuple[Any, Any]:
-    """Takes the limits from the arguments of `np.clip`; raises as NumPy unless they are one pair."""
+    """Takes the limits from the arguments of `np.clip`: one pair, or NumPy's error."""
     named = [name for name in ("min", "max") if name in given]
     old = [f"a_{name}" for name in ("min", "max") if f"a_{name}" in given]
     if len(old) == 1:

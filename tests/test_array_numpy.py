@@ -62,6 +62,35 @@ def test_packages_ufuncs() -> None:
     assert_array(x / 2, np.array([3.5, -3.5]))
 
 
+def test_keywords_of_divmod() -> None:
+    """With `out` or `dtype` it was an error that named no reason."""
+    host = np.array([7, -7, 9])
+    x, outs = on_gpu(host), (on_gpu(np.zeros(3, int)), on_gpu(np.zeros(3)))
+    wanted = np.divmod(host, 2)
+    for made in (np.divmod(x, 2, out=outs), np.divmod(x, 2, *outs)):
+        assert made[0] is outs[0] and made[1] is outs[1]
+        assert_array(outs[0], wanted[0])
+        assert_array(outs[1], wanted[1].astype(float))
+    for ours, theirs in zip(
+        np.divmod(x, 2, dtype="f4"), np.divmod(host, 2, dtype="f4"), strict=True
+    ):
+        assert_array(ours, theirs)
+    y = on_gpu(np.array([2, 3, 4]))
+    np.divmod(x, y, out=(x, y))  # the quotient must not change the operand of the remainder
+    assert_array(x, host // [2, 3, 4])
+    assert_array(y, host % [2, 3, 4])
+    ints = np.zeros(3, int)
+    for match, call in (
+        ("where", lambda: np.divmod(x, 2, where=x > 0)),
+        ("nothing is moved", lambda: np.divmod(ints, 2, out=(x, x))),
+        ("nothing is moved", lambda: np.divmod(x, 2, out=(x, ints))),
+        ("cannot cast", lambda: np.divmod(x, 2.5, out=(outs[1], x))),
+    ):
+        with pytest.raises(TypeError, match=match):
+            call()
+    assert_array(outs[1], wanted[1].astype(float))  # `out` is checked before anything is written
+
+
 def test_keywords_of_ufuncs() -> None:
     x = on_gpu(HOST)
     assert_array(np.add(x, 1, dtype="f4"), np.add(HOST, 1, dtype="f4"))
