@@ -689,11 +689,18 @@ def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) 
             return NotImplemented
     inputs = _truths(operation, inputs)
     ordinal = find_place(name, inputs, keywords.get("device"))
-    if dtype is not None or casting != "same_kind":
+
+    def types() -> tuple[Any, ...]:
         out_dtype = getattr(out, "dtype", None)
-        dtypes = resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting)
-        inputs = tuple(map(_cast, inputs, dtypes))
-    broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
+        return resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting)
+
+    if dtype is not None or casting != "same_kind":
+        inputs = tuple(map(_cast, inputs, types()))
+    try:
+        broadcast_shapes(*(x.shape for x in arrays))
+    except ValueError:
+        types()  # NumPy refuses types first
+        raise
     if name == "power" and where is not True:
         inputs = (inputs[0], _selected_exponents(name, inputs, where, ordinal))
     answer = _known_answer(operation, inputs)
