@@ -71,6 +71,8 @@ _NO_LOOP = (
     "cannot be computed together",
 )
 
+_TOGETHER = "operands of these types and places cannot be computed together"
+
 #: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
 
@@ -289,11 +291,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if any(isinstance(x, core.ArrayBase) for x in arrays):
         if "device" not in keywords and any(map(own_ufuncs, filter(has_own_rules, arrays))):
             return operation.ufunc(*inputs, **keywords)  # NumPy asks their classes
-        result = call_arrays(operation, inputs, keywords)
-        if result is NotImplemented:
-            given = " and ".join(map(describe, inputs))
-            raise TypeError(f"{operation.__name__}() is not defined for {given}")
-        return result
+        return call_arrays(operation, inputs, keywords)
     if keywords.keys() <= {"device"} and all(map(is_number, inputs)):
         return operation(*map(python_number, inputs), **keywords)
     ordinal = core.parse_device(keywords.pop("device", None))
@@ -642,22 +640,24 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     if result is not NotImplemented or other is None:
         return result
     # NumPy's own operator would only ask the Array again.
-    if other.dtype.kind in "fc":
-        given = " and ".join(map(describe, inputs))
-        raise TypeError(f"{operation.__name__}() is not defined for {given}")
-    return {"equal": False, "not_equal": True}.get(operation.__name__, NotImplemented)
+    if other.dtype.kind in "fc" or operation.__name__ not in ("equal", "not_equal"):
+        raise explain(operation, TypeError(_TOGETHER), inputs)
+    return operation.__name__ == "not_equal"
 
 
 def call_arrays(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Computes a call with an Array among its arguments, which come from `normalize`.
 
-    Raises TypeError for arguments with rules of their own.  Returns NotImplemented if an operand
-    is neither an array nor a number.
+    Raises TypeError for arguments with rules of their own, and for an operand that is neither an
+    array nor a number, or of another type.
     """
     name = operation.__name__
     for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
         raise refusal(f"{name}(): one operand is an Array and another", x)
-    return _compute(operation, inputs, _check_predicate(operation, inputs, keywords))
+    result = _compute(operation, inputs, _check_predicate(operation, inputs, keywords))
+    if result is NotImplemented:
+        raise explain(operation, TypeError(_TOGETHER), inputs)
+    return result
 
 
 def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
@@ -711,7 +711,7 @@ def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) 
         try:
             result = core.compute(operation.index, operation.is_true_division, *inputs)
             if result is NotImplemented:
-                raise TypeError("operands of these types and places cannot be computed together")
+                raise TypeError(_TOGETHER)
         except TypeError as error:
             raise explain(operation, error, inputs) from error.__cause__
     if where is not True:

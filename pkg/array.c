@@ -712,10 +712,10 @@ static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
     mylib_type type;
     if (is_array(PyModule_GetState(module), array))
         return PyBool_FromLong(overlaps_itself(&((array_object *)array)->a));
-    if (!PyArray_Check(array) || !find_type(PyArray_TYPE((PyArrayObject *)array), &type))
-        return PyErr_Format(PyExc_TypeError,
-                            "expected an Array or a NumPy array of a supported type, not %.100s",
-                            Py_TYPE(array)->tp_name);
+    if (!PyArray_Check(array) || !find_type(PyArray_TYPE((PyArrayObject *)array), &type)) {
+        refuse_array(array);
+        return NULL;
+    }
     describe_array((PyArrayObject *)array, type, &described, dims);
     return PyBool_FromLong(overlaps_itself(&described));
 }

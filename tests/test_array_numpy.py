@@ -62,6 +62,23 @@ def test_packages_ufuncs() -> None:
     assert_array(x / 2, np.array([3.5, -3.5]))
 
 
+@pytest.mark.parametrize("number", [np.longdouble(3), np.array(3, "g"), np.datetime64(1, "s")])
+def test_numbers_of_other_types(number: Any) -> None:
+    """The errors must name the supported types: one said only "not numpy.ndarray"."""
+    x = on_gpu(HOST)
+    for call in (
+        lambda: operator.setitem(x, 0, number), lambda: operator.setitem(x, x > 0, number),
+        lambda: x.fill(number), lambda: np.copyto(x, number, "unsafe"), lambda: x + number,
+        lambda: number + x, lambda: x**number, lambda: x < number, lambda: x.__iadd__(number),
+        lambda: pcd.add(x, number), lambda: np.add(x, number), lambda: np.divmod(x, number),
+        lambda: pcd.where(x > 1, x, number), lambda: np.where(x > 1, number, x),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="float16") as info:
+            call()
+        assert "longdouble" in str(info.value) or number.dtype.name.split("[")[0] in str(info.value)
+    assert_array(x, HOST)
+
+
 def test_keywords_of_divmod() -> None:
     """With `out` or `dtype` it was an error that named no reason."""
     host = np.array([7, -7, 9])
