@@ -389,8 +389,8 @@ class Array(core.ArrayBase):
 
     @property
     def real(self) -> Array:
-        """The real parts, as a view."""
-        return core.view(self, _real)
+        """The real parts, as a view; real numbers are their own."""
+        return core.view(self, _real) if self.dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:

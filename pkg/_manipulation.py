@@ -175,8 +175,8 @@ def transpose(x: Any, /, axes: Any = None) -> Any:
 
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
-    """Returns a view with the axes in another order."""
-    return transpose(x, axes_of("permute_dims", "axes", axes))
+    """Returns a view with the axes in another order, for None reversed."""
+    return transpose(x, None if axes is None else axes_of("permute_dims", "axes", axes))
 
 
 def matrix_transpose(x: Any, /) -> Any:

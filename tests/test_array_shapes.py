@@ -117,6 +117,8 @@ def test_axes(view: str) -> None:
     a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
     _same(a.T, b.T, x, host)
     _same(pcd.transpose(a), np.transpose(b), x, host)
+    _same(pcd.permute_dims(a, None), np.transpose(b), x, host)
+    assert a.real is a  # as in NumPy
     for axes in itertools.permutations(range(b.ndim)):
         negative = tuple(d - b.ndim for d in axes)
         for given_axes in (axes, negative, list(axes)):
@@ -563,6 +565,7 @@ def test_on_the_host() -> None:
     for result, wanted in (
         (pcd.reshape(host, (20, 6)), host.reshape(20, 6)),
         (pcd.transpose(host), host.T), (pcd.permute_dims(host, (1, 0, 2)), host.swapaxes(0, 1)),
+        (pcd.permute_dims(host, None), host.T),
         (pcd.matrix_transpose(host), host.mT), (pcd.moveaxis(host, 0, 2), np.moveaxis(host, 0, 2)),
         (pcd.expand_dims(host, 1), host[:, None]), (pcd.squeeze(host[:1]), host[0]),
         (pcd.flip(host, 1), host[:, ::-1]), (pcd.broadcast_to(host[0], (2, 5, 6)), host[[0, 0]]),
