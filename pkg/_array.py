@@ -54,6 +54,7 @@ class _Flags:
     """
 
     __slots__ = ("_array",)
+    _array: Array
 
     def __init__(self, array: Array) -> None:
         object.__setattr__(self, "_array", array)

@@ -360,7 +360,7 @@ def arange(
     kind = np.result_type(np.int64, np.asarray(start), np.asarray(stop), np.asarray(step))
     target = (kind if dtype is None else dtype).newbyteorder("=")
     if target == np.bool_:  # two elements at most, or NumPy's TypeError
-        return copied(np.arange(start, stop, step, target), ordinal)
+        return copied(call_for_user(np.arange, start, stop, step, target), ordinal)
     if target.kind not in "iufc":
         raise TypeError(f"arange(): dtype must be numeric, not {target}")
     count = _count_steps(start, stop, step)

@@ -27,7 +27,7 @@ typedef struct operation {
     mylib_op op;
     int nin;
     char is_true_division; /* true_divide: `op` is MYLIB_OP_divide */
-    char compares; /* a comparison */
+    char compares;         /* a comparison */
     char gives_bool;
     char takes_ints; /* ints are computed as ints, not as floats */
     PyObject *name;

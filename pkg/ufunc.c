@@ -205,7 +205,7 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, int is_true_division, mylib_d
     return ufunc;
 }
 
-/* Returns a NumPy ufunc of an operation, or of true_divide, on cuda:`ordinal`; on the CPU for -1. */
+/* Returns a NumPy ufunc of an operation or true_divide on cuda:`ordinal`, or for -1 on the CPU. */
 static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
     int op, is_true_division, ordinal;
