@@ -118,15 +118,14 @@ def resolve(
     out: Any = None,
     dtype: Any = None,
     casting: Any = "same_kind",
-    ufunc: Any = None,
     args: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
     """Returns the element types of the inputs and the output, as the ufunc would choose them.
 
-    `kinds` and `out` are dtypes, or int, float or complex for a Python number; `ufunc` is the
-    operation's unless given; an error names `args`, the operands.
+    `kinds` and `out` are dtypes, or int, float or complex for a Python number; an error names
+    `args`, the operands.
     """
-    ufunc = operation.ufunc if ufunc is None else ufunc
+    ufunc = operation.ufunc
     signature: Any = (
         {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
     )
