@@ -58,7 +58,7 @@ from ._devices import (
     synchronize as synchronize,
 )
 from ._docs import SIGNATURES as _SIGNATURES, document as _document
-from ._elementwise import clip as clip, round as round, true_divide as true_divide
+from ._elementwise import clip as clip, round as round
 from ._fingerprint import fingerprint as fingerprint
 from ._functions import (
     fib as fib,
@@ -111,7 +111,7 @@ from .expressions import Expression as Expression, evaluate as evaluate, fuse as
 #: The names of the element-wise operations.
 operations: tuple[str, ...] = tuple(operation.__name__ for operation in core.operations)
 
-for _operation in core.operations:
+for _operation in (*core.operations, core.true_divide):
     _operation.describe(_document(_operation), _SIGNATURES[_operation.nin], _methods(_operation))
 
 # Further names of the array API standard.

@@ -38,13 +38,60 @@ from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTION_OF, SUM, TRUTHS, UFUNC
 NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
-class _Flags(dict[str, bool]):
-    """Flags of an Array: ``flags["WRITEABLE"]`` or ``flags.writeable``."""
+#: The names of flags that NumPy abbreviates.
+_FLAGS = {
+    **{"C": "C_CONTIGUOUS", "CONTIGUOUS": "C_CONTIGUOUS", "F": "F_CONTIGUOUS"},
+    **{"FORTRAN": "F_CONTIGUOUS", "O": "OWNDATA", "W": "WRITEABLE", "A": "ALIGNED"},
+    **{"X": "WRITEBACKIFCOPY", "B": "BEHAVED", "CA": "CARRAY", "FA": "FARRAY"},
+}
+
+
+class _Flags:
+    """NumPy's flags of an Array: ``flags["WRITEABLE"]``, ``flags["W"]`` or ``flags.writeable``.
+
+    Only WRITEABLE can be set, and only to False.  An Array shares its memory with its views, so
+    OWNDATA is False.
+    """
+
+    __slots__ = ("_array",)
+    _array: Array
+
+    def __init__(self, array: Array) -> None:
+        object.__setattr__(self, "_array", array)
+
+    def _values(self) -> dict[str, bool]:
+        c, f = self._array._is_c_contiguous, self._array._is_f_contiguous
+        writeable = not self._array._is_readonly
+        return {
+            **{"C_CONTIGUOUS": c, "F_CONTIGUOUS": f, "OWNDATA": False, "WRITEABLE": writeable},
+            **{"ALIGNED": True, "WRITEBACKIFCOPY": False, "FNC": f and not c, "FORC": f or c},
+            **{"BEHAVED": writeable, "CARRAY": writeable and c},
+            "FARRAY": writeable and f and not c,
+        }
+
+    def __getitem__(self, key: str) -> bool:
+        return self._values()[_FLAGS.get(key, key)]
 
     def __getattr__(self, name: str) -> bool:
-        if name.upper() in self and name.islower():
-            return self[name.upper()]
-        raise AttributeError(f"flags has no {name!r}; it has {', '.join(map(str.lower, self))}")
+        known = self._values()
+        long = _FLAGS.get(name.upper(), name.upper()) if len(name) > 2 else name
+        if name.islower() and long in known:
+            return known[long]
+        raise AttributeError(f"flags has no {name!r}; it has {', '.join(map(str.lower, known))}")
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        is_set = self[key]
+        if _FLAGS.get(key, key) != "WRITEABLE" or (value and not is_set):
+            raise ValueError(f"cannot set flags[{key!r}] of an array on a GPU to {value!r}")
+        self._array._is_readonly = not value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name != "writeable":
+            raise AttributeError(f"cannot set the flag {name!r}; only writeable, to False")
+        self["WRITEABLE"] = value
+
+    def __repr__(self) -> str:
+        return "\n".join(f"  {name} : {x}" for name, x in [*self._values().items()][:6])
 
 
 class Array(core.ArrayBase):
@@ -262,12 +309,8 @@ class Array(core.ArrayBase):
 
     @property
     def flags(self) -> _Flags:
-        """C_CONTIGUOUS, F_CONTIGUOUS and WRITEABLE, as NumPy's flags: keys, or attributes."""
-        return _Flags(
-            C_CONTIGUOUS=self._is_c_contiguous,
-            F_CONTIGUOUS=self._is_f_contiguous,
-            WRITEABLE=not self._is_readonly,
-        )
+        """NumPy's flags, as keys or attributes; ``flags.writeable = False`` makes it read-only."""
+        return _Flags(self)
 
     def transpose(self, *axes: Any) -> Array:
         """Returns a view with the axes in another order, by default reversed."""
@@ -335,8 +378,8 @@ class Array(core.ArrayBase):
 
     @property
     def real(self) -> Array:
-        """The real parts, as a view."""
-        return core.view(self, _real)
+        """The real parts, as a view; real numbers are their own."""
+        return core.view(self, _real) if self.dtype.kind == "c" else self
 
     @real.setter
     def real(self, value: Any) -> None:
@@ -421,17 +464,33 @@ def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[s
         return NotImplemented
     name = UFUNCS.get(ufunc)
     if method == "__call__" and name is not None:
-        operation = OPERATIONS["divide" if name == "true_divide" else name]
+        operation = OPERATIONS[name]
         # NumPy passes no out=None on, so its absence says nothing.
         inputs, keywords = normalize(operation, inputs, {"out": None, **kwargs})
-        return call_arrays(operation, name == "true_divide", inputs, keywords)
-    if method == "__call__" and ufunc is np.divmod and len(inputs) == 2 and not kwargs:
-        both = (np.floor_divide, np.remainder)
-        quotient, rest = (_call_ufunc(one, method, inputs, {}) for one in both)
-        return NotImplemented if rest is NotImplemented else (quotient, rest)
+        return call_arrays(operation, inputs, keywords)
+    if method == "__call__" and ufunc is np.divmod:
+        return _divmod(inputs, **kwargs)
     if method == "reduce" and name in REDUCTION_OF:
         return _reduce_by_ufunc(REDUCTION_OF[name], *inputs, **kwargs)
     return NotImplemented
+
+
+def _divmod(inputs: tuple[Any, ...], out: Any = (None, None), **kwargs: Any) -> Any:
+    """Computes `np.divmod`; `out` may overlap the operands."""
+    if kwargs.get("where", True) is not True:
+        raise TypeError("divmod() does not take where with arrays on a GPU")
+    if not any(isinstance(core.as_array(x), Array) for x in inputs):
+        raise TypeError("divmod(): out is on a GPU, but no operand is: nothing is moved in silence")
+    both = (np.floor_divide, np.remainder)
+    results = [_call_ufunc(one, "__call__", inputs, kwargs) for one in both]
+    if results[1] is NotImplemented:
+        return NotImplemented
+    pairs = list(zip(results, out, strict=True))
+    casting = kwargs.get("casting", "same_kind")
+    for result, one in pairs:
+        if one is not None:
+            check_out("divmod", one, result.shape, result.dtype, result._ordinal, casting)
+    return tuple(finish("divmod", result, one, casting) for result, one in pairs)
 
 
 def _reduce_by_ufunc(

@@ -71,6 +71,8 @@ _NO_LOOP = (
     "cannot be computed together",
 )
 
+_TOGETHER = "operands of these types and places cannot be computed together"
+
 #: The largest exponent of ``x ** n`` that is computed by products.
 _MAX_EXPONENT = 64
 
@@ -115,15 +117,14 @@ def resolve(
     out: Any = None,
     dtype: Any = None,
     casting: Any = "same_kind",
-    ufunc: Any = None,
     args: Sequence[Any] = (),
 ) -> tuple[Any, ...]:
     """Returns the element types of the inputs and the output, as the ufunc would choose them.
 
-    `kinds` and `out` are dtypes, or int, float or complex for a Python number; `ufunc` is the
-    operation's unless given; an error names `args`, the operands.
+    `kinds` and `out` are dtypes, or int, float or complex for a Python number; an error names
+    `args`, the operands.
     """
-    ufunc = operation.ufunc if ufunc is None else ufunc
+    ufunc = operation.ufunc
     signature: Any = (
         {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
     )
@@ -288,11 +289,7 @@ def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if any(isinstance(x, core.ArrayBase) for x in arrays):
         if "device" not in keywords and any(map(own_ufuncs, filter(has_own_rules, arrays))):
             return operation.ufunc(*inputs, **keywords)  # NumPy asks their classes
-        result = call_arrays(operation, False, inputs, keywords)
-        if result is NotImplemented:
-            given = " and ".join(map(describe, inputs))
-            raise TypeError(f"{operation.__name__}() is not defined for {given}")
-        return result
+        return call_arrays(operation, inputs, keywords)
     if keywords.keys() <= {"device"} and all(map(is_number, inputs)):
         return operation(*map(python_number, inputs), **keywords)
     ordinal = core.parse_device(keywords.pop("device", None))
@@ -632,34 +629,32 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
     Returns NotImplemented if an operand is neither an array nor a number.
     """
     keywords = {} if out is None else {"out": out}
-    operation = core.operations[index]
-    result = _compute(operation, bool(is_true_division), inputs, keywords)
+    operation = core.true_divide if is_true_division else core.operations[index]
+    result = _compute(operation, inputs, keywords)
     if result is NotImplemented and keywords and operation.__name__ == "add":
         return operator.add(*inputs)  # Python would return it: a subclass's += is for sequences too
     other = next((x for x in inputs if isinstance(x, np.generic)), None)
     if result is not NotImplemented or other is None:
         return result
     # NumPy's own operator would only ask the Array again.
-    if other.dtype.kind in "fc":
-        given = " and ".join(map(describe, inputs))
-        raise TypeError(f"{operation.__name__}() is not defined for {given}")
-    return {"equal": False, "not_equal": True}.get(operation.__name__, NotImplemented)
+    if other.dtype.kind in "fc" or operation.__name__ not in ("equal", "not_equal"):
+        raise explain(operation, TypeError(_TOGETHER), inputs)
+    return operation.__name__ == "not_equal"
 
 
-def call_arrays(
-    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], keywords: dict[str, Any]
-) -> Any:
+def call_arrays(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """Computes a call with an Array among its arguments, which come from `normalize`.
 
-    Raises TypeError for arguments with rules of their own.  Returns NotImplemented if an operand
-    is neither an array nor a number.
+    Raises TypeError for arguments with rules of their own, and for an operand that is neither an
+    array nor a number, or of another type.
     """
     name = operation.__name__
     for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
         raise refusal(f"{name}(): one operand is an Array and another", x)
-    return _compute(
-        operation, is_true_division, inputs, _check_predicate(operation, inputs, keywords)
-    )
+    result = _compute(operation, inputs, _check_predicate(operation, inputs, keywords))
+    if result is NotImplemented:
+        raise explain(operation, TypeError(_TOGETHER), inputs)
+    return result
 
 
 def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
@@ -667,9 +662,7 @@ def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
     return [x for x in map(core.as_array, arguments) if has_own_rules(x)]
 
 
-def _compute(
-    operation: Any, is_true_division: bool, inputs: tuple[Any, ...], keywords: dict[str, Any]
-) -> Any:
+def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     name = operation.__name__
     unknown = keywords.keys() - _KNOWN - {"device"}
     if unknown:
@@ -693,12 +686,18 @@ def _compute(
             return NotImplemented
     inputs = _truths(operation, inputs)
     ordinal = find_place(name, inputs, keywords.get("device"))
-    if dtype is not None or casting != "same_kind":
-        ufunc = np.divide if is_true_division else operation.ufunc
+
+    def types() -> tuple[Any, ...]:
         out_dtype = getattr(out, "dtype", None)
-        dtypes = resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting, ufunc)
-        inputs = tuple(map(_cast, inputs, dtypes))
-    broadcast_shapes(*(x.shape for x in arrays))  # or its ValueError
+        return resolve(operation, list(map(_kind, inputs)), out_dtype, dtype, casting)
+
+    if dtype is not None or casting != "same_kind":
+        inputs = tuple(map(_cast, inputs, types()))
+    try:
+        broadcast_shapes(*(x.shape for x in arrays))
+    except ValueError:
+        types()  # NumPy refuses types first
+        raise
     if name == "power" and where is not True:
         inputs = (inputs[0], _selected_exponents(name, inputs, where, ordinal))
     answer = _known_answer(operation, inputs)
@@ -707,9 +706,9 @@ def _compute(
         core.copy(result, np.asarray(answer))
     else:
         try:
-            result = core.compute(operation.index, is_true_division, *inputs)
+            result = core.compute(operation.index, operation.is_true_division, *inputs)
             if result is NotImplemented:
-                raise TypeError("operands of these types and places cannot be computed together")
+                raise TypeError(_TOGETHER)
         except TypeError as error:
             raise explain(operation, error, inputs) from error.__cause__
     if where is not True:
@@ -863,7 +862,7 @@ def power(base: Any, exponent: Any) -> Any:
     if isinstance(exponent, core.ArrayBase | np.ndarray | np.generic) and exponent.ndim == 0:
         number = exponent.item()  # type: ignore[union-attr]
     if gpu_of(base) < 0 or not is_by_products(number):
-        return _compute(OPERATIONS["power"], False, (base, exponent), {})
+        return _compute(OPERATIONS["power"], (base, exponent), {})
     if number is not exponent:
         dtype = np.result_type(base.dtype, exponent.dtype)
         base = base.astype(dtype.newbyteorder("="), copy=False)

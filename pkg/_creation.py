@@ -336,6 +336,7 @@ def arange(
     >>> arange(2, 9, 3)
     array([2, 5, 8])
     """
+    step = 1 if step is None else step
     given = {"start": start, "step": step, **({} if stop is None else {"stop": stop})}
     for name, x in given.items():
         if type(x) not in NUMBERS:
@@ -358,7 +359,9 @@ def arange(
     # NumPy's search begins with int64.
     kind = np.result_type(np.int64, np.asarray(start), np.asarray(stop), np.asarray(step))
     target = (kind if dtype is None else dtype).newbyteorder("=")
-    if target == np.bool_ or target.kind not in "iufc":
+    if target == np.bool_:  # two elements at most, or NumPy's TypeError
+        return copied(call_for_user(np.arange, start, stop, step, target), ordinal)
+    if target.kind not in "iufc":
         raise TypeError(f"arange(): dtype must be numeric, not {target}")
     count = _count_steps(start, stop, step)
     out = core.empty((count,), target, ordinal, False)

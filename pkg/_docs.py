@@ -42,6 +42,12 @@ TEXTS: dict[str, tuple[str, str, str]] = {
         "divided by zero gives 0, with NumPy's warning.  Python numbers raise ZeroDivisionError.",
         "999, 9 -> 111\nnp.array([7, -7]), 2 -> array([ 3, -3])",
     ),
+    "true_divide": (
+        "a / b",
+        "The quotients of integers and bools are float64, as those of NumPy's divide; `divide`\n"
+        "truncates them.",
+        "[7, -7], 2 -> array([ 3.5, -3.5])\n1, 2 -> 0.5",
+    ),
     "floor_divide": ("a // b", "The quotient, rounded down.", "[7, -7], 2 -> array([ 3, -4])"),
     "remainder": (
         "a % b",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import math
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from ._operands import (
     integer,
     is_number,
     native,
-    own_ufuncs,
     plain,
     python_number,
 )
@@ -34,8 +32,6 @@ _AT_MOST = named("clip", "minimum(x, highest)")
 _ROUND = named("round", "round(x)")
 _ROUND_DIGITS = named("round", "round(x * scale) / scale")
 _ROUND_TENS = named("round", "round(x / scale) * scale")
-
-_quotient = partial(core.compute, OPERATIONS["divide"].index, True)
 
 #: The largest power of ten that is a float.
 _MAX_DECIMALS = 308
@@ -56,43 +52,6 @@ def _keywords(out: Any, device: str | None) -> dict[str, Any]:
     if out is device is None:
         return {}
     return {"out": out, "casting": "same_kind", "device": device}
-
-
-def true_divide(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Divides; the quotient of integers and bools is a float64, as in NumPy's `divide`.
-
-    Takes the arguments of `divide`, which truncates the quotients of integers.
-
-    >>> true_divide([7, -7], 2)
-    array([ 3.5, -3.5])
-    >>> true_divide(1, 2)
-    0.5
-    """
-    if not (args or kwargs) and (quotient := _quotient(a, b)) is not NotImplemented:
-        return quotient
-    operands = [core.as_array(x) for x in (a, b)]
-    kwargs = {name: x for name, x in kwargs.items() if name != "device" or x is not None}
-    given = kwargs.get("dtype")
-    if given is not None and np.dtype(given).kind not in "fc":
-        raise TypeError(f"true_divide(): dtype must be a type of floats, not {np.dtype(given)}")
-    if all(map(is_number, operands)) and not (args or kwargs):
-        return a / b
-    # Traced values of a fused function, for example, and pandas' nullable integers.
-    if any(own_ufuncs(x) and not _has_numpys_type(x) for x in operands):
-        return np.true_divide(a, b, *args, **kwargs)
-    if given is None and all(_is_integral(x) for x in operands):
-        kwargs = {**kwargs, "dtype": np.float64}
-        a, b = (float(x) if type(x) is int else x for x in (a, b))  # of any size
-    return OPERATIONS["divide"](a, b, *args, **kwargs)
-
-
-def _has_numpys_type(x: Any) -> bool:
-    return isinstance(getattr(x, "dtype", None), np.dtype)
-
-
-def _is_integral(x: Any) -> bool:
-    dtype = x.dtype if _has_numpys_type(x) else np.asarray(x).dtype
-    return type(x) is int or dtype.kind in "biu"
 
 
 def _bound(x: Any, bound: Any, is_lowest: bool) -> Any:

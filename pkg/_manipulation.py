@@ -32,7 +32,7 @@ from ._operands import (
     sizes_of,
     type_number,
 )
-from ._table import dtype_of
+from ._table import ELEMENTS_TEXT, dtype_of
 
 
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
@@ -141,7 +141,10 @@ def _where(condition: Any, x: Any, y: Any) -> Any:
         operands[1:] = [np.asarray(a)[()] for a in operands[1:]]
     result = core.where_arrays(*operands)
     if result is NotImplemented:
-        raise TypeError(f"where() is not defined for {' and '.join(map(describe, operands))}")
+        raise TypeError(
+            f"where() is not defined for {' and '.join(map(describe, operands))}: arrays on a GPU "
+            f"have elements of {ELEMENTS_TEXT}"
+        )
     return result
 
 
@@ -172,8 +175,8 @@ def transpose(x: Any, /, axes: Any = None) -> Any:
 
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
-    """Returns a view with the axes in another order."""
-    return transpose(x, axes_of("permute_dims", "axes", axes))
+    """Returns a view with the axes in another order, for None reversed."""
+    return transpose(x, None if axes is None else axes_of("permute_dims", "axes", axes))
 
 
 def matrix_transpose(x: Any, /) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from . import _creation, _elementwise, _manipulation, _namespace, _reductions, core
 from ._array import NUMPY_FUNCTIONS, Array
 from ._convert import array_of_number, check_cast
-from ._operands import is_scalar, normalize_axes
+from ._operands import is_scalar, limits_of, normalize_axes
 
 # ---- Functions with arguments of their own -------------------------------------------------------
 
@@ -31,15 +31,16 @@ def _copyto(dst: Any, src: Any, casting: str = "same_kind") -> None:
 
 def _clip(
     a: Any,
-    a_min: Any = None,
-    a_max: Any = None,
+    a_min: Any = np._NoValue,
+    a_max: Any = np._NoValue,
     out: Any = None,
     *,
-    min: Any = None,
-    max: Any = None,
+    min: Any = np._NoValue,
+    max: Any = np._NoValue,
 ) -> Any:
-    lowest, highest = (y if x is None else x for x, y in ((a_min, min), (a_max, max)))
-    return _elementwise.clip(a, lowest, highest, out)
+    limits = {"a_min": a_min, "a_max": a_max, "min": min, "max": max}
+    given = {name: x for name, x in limits.items() if x is not np._NoValue}
+    return _elementwise.clip(a, *limits_of(given), out)
 
 
 def _size(a: Any, axis: Any = None) -> int:

@@ -419,6 +419,18 @@ def flag(name: str, what: str, x: Any) -> bool:
         raise TypeError(f"{name}(): {what} must be a bool, not {describe(x)}") from None
 
 
+def limits_of(given: dict[str, Any]) -> tuple[Any, Any]:
+    """Takes the limits from the arguments of `np.clip`: one pair, or NumPy's error."""
+    named = [name for name in ("min", "max") if name in given]
+    old = [f"a_{name}" for name in ("min", "max") if f"a_{name}" in given]
+    if len(old) == 1:
+        raise TypeError(f"clip(): {old[0]} is given, but not both of a_min and a_max")
+    if old and named:
+        raise ValueError(f"clip(): {named[0]} is given beside a_min and a_max")
+    prefix = "a_" if old else ""
+    return given.pop(f"{prefix}min", None), given.pop(f"{prefix}max", None)
+
+
 def copies(name: str, x: Any) -> bool | None:
     """Returns the argument `copy`: True always copies, False never, None if needed."""
     return None if x is None else flag(name, "copy", x)

@@ -72,15 +72,15 @@ def check_out(
     """
     found = open_out(name, out)
     _check_place(name, found, ordinal)
-    if found.shape != shape and (exact or not broadcasts(shape, found.shape)):
-        raise ValueError(
-            f"{name}(): out has shape {found.shape}, but the result has {shape}"
-            + ("" if exact else ", which does not broadcast into it")
-        )
     if not np.can_cast(dtype, found.dtype, casting=casting):
         raise TypeError(
             f"{name}(): cannot cast the result from {dtype} to out's {found.dtype} with casting "
             f"rule {casting!r}"
+        )
+    if found.shape != shape and (exact or not broadcasts(shape, found.shape)):
+        raise ValueError(
+            f"{name}(): out has shape {found.shape}, but the result has {shape}"
+            + ("" if exact else ", which does not broadcast into it")
         )
     if ordinal >= 0 and core.overlaps_itself(found):
         raise ValueError(f"{name}(): out overlaps itself: several of its elements share memory")

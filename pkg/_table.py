@@ -8,7 +8,7 @@ import numpy as np
 
 from . import core
 
-OPERATIONS = {operation.__name__: operation for operation in core.operations}
+OPERATIONS = {operation.__name__: operation for operation in (*core.operations, core.true_divide)}
 
 #: Further names of operations: NumPy's, the array API's and numexpr's.
 ALIASES = {
@@ -55,7 +55,6 @@ ELEMENTS_TEXT = core.supported_types
 UFUNCS: dict[Any, str] = {
     **{getattr(np, name): name for name in OPERATIONS if hasattr(np, name)},
     **{operation.ufunc: name for name, operation in OPERATIONS.items()},
-    np.divide: "true_divide",
     np.degrees: "rad2deg",
     np.radians: "deg2rad",
 }

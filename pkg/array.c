@@ -274,7 +274,7 @@ static PyMemberDef array_members[] = {
     {"_memory", T_OBJECT_EX, offsetof(array_object, memory), READONLY, NULL},
     {"_pointer", T_ULONGLONG, offsetof(array_object, a.data), READONLY, NULL},
     {"_ordinal", T_INT, offsetof(array_object, a.device.index), READONLY, NULL},
-    {"_is_readonly", T_BOOL, offsetof(array_object, is_readonly), READONLY, NULL},
+    {"_is_readonly", T_BOOL, offsetof(array_object, is_readonly), 0, NULL}, /* flags sets it */
     {"ndim", T_INT, offsetof(array_object, a.ndim), READONLY, "The number of dimensions."},
     {"size", T_LONGLONG, offsetof(array_object, count), READONLY, "The number of elements."},
     {NULL, 0, 0, 0, NULL},
@@ -704,10 +704,10 @@ static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
     mylib_type type;
     if (is_array(PyModule_GetState(module), array))
         return PyBool_FromLong(overlaps_itself(&((array_object *)array)->a));
-    if (!PyArray_Check(array) || !find_type(PyArray_TYPE((PyArrayObject *)array), &type))
-        return PyErr_Format(PyExc_TypeError,
-                            "expected an Array or a NumPy array of a supported type, not %.100s",
-                            Py_TYPE(array)->tp_name);
+    if (!PyArray_Check(array) || !find_type(PyArray_TYPE((PyArrayObject *)array), &type)) {
+        refuse_array(array);
+        return NULL;
+    }
     describe_array((PyArrayObject *)array, type, &described, dims);
     return PyBool_FromLong(overlaps_itself(&described));
 }

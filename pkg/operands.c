@@ -167,6 +167,16 @@ outcome take_operand(call *c, int k, PyObject *x)
     return DONE;
 }
 
+int refuse_array(PyObject *x)
+{
+    static const char expected[] = "expected an Array or a NumPy array of " SUPPORTED_TYPES;
+    if (PyArray_Check(x))
+        PyErr_Format(PyExc_TypeError, "%s, not of %S", expected, PyArray_DESCR((PyArrayObject *)x));
+    else
+        PyErr_Format(PyExc_TypeError, "%s, not %.100s", expected, Py_TYPE(x)->tp_name);
+    return -1;
+}
+
 int take_arrays(call *c, PyObject *const *args, Py_ssize_t count)
 {
     for (Py_ssize_t k = 0; k < count; k++) {
@@ -183,10 +193,7 @@ int take_arrays(call *c, PyObject *const *args, Py_ssize_t count)
             c->free_dims = describe_array((PyArrayObject *)x, type, &c->arrays[k], c->free_dims);
             is_readonly = !PyArray_ISWRITEABLE((PyArrayObject *)x);
         } else {
-            PyErr_Format(PyExc_TypeError,
-                         "expected an Array or a NumPy array of a supported type, not %.100s",
-                         Py_TYPE(x)->tp_name);
-            return -1;
+            return refuse_array(x);
         }
         if (k == 0 && is_readonly) {
             PyErr_SetString(PyExc_ValueError, "the output array is read-only");

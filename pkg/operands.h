@@ -89,6 +89,9 @@ mylib_type promote_weak(mylib_type type, number_kind number);
  */
 outcome take_operand(call *c, int k, PyObject *x);
 
+/* Raises TypeError for an object that is no array of a supported type; returns -1. */
+int refuse_array(PyObject *x);
+
 /*
  * Takes the arrays of a call that writes the first of `args`: Arrays, whose GPU then computes it,
  * and NumPy arrays in native byte order.  Notes that each GPU's stream uses its memory; call

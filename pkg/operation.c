@@ -26,7 +26,8 @@ typedef struct operation {
     vectorcallfunc vectorcall;
     mylib_op op;
     int nin;
-    char compares; /* a comparison */
+    char is_true_division; /* true_divide: `op` is MYLIB_OP_divide */
+    char compares;         /* a comparison */
     char gives_bool;
     char takes_ints; /* ints are computed as ints, not as floats */
     PyObject *name;
@@ -37,6 +38,12 @@ typedef struct operation {
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
+
+/* Returns the name for the fast path's messages. */
+static const char *name_of(const operation *self)
+{
+    return self->is_true_division ? TRUE_DIVIDE : mylib_op_name(self->op);
+}
 
 /* ---- Python numbers ------------------------------------------------------------------------ */
 
@@ -172,6 +179,16 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
                : PyComplex_FromDoubles(result[0], result[1]);
 }
 
+/* Divides two Python ints of any size, as Python does, on a device that must exist. */
+static PyObject *divide_ints(operation *self, mylib_device device, PyObject *const *args)
+{
+    double unused;
+    if (device.kind != MYLIB_CPU &&
+        check_status(self->state, mylib_scalar_f64(self->op, device, 1, 1, &unused)) < 0)
+        return NULL;
+    return PyLong_Type.tp_as_number->nb_true_divide(args[0], args[1]);
+}
+
 /* Computes Python numbers. */
 static PyObject *call_numbers(operation *self, mylib_device device, PyObject *const *args)
 {
@@ -186,7 +203,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
         return call_complex(self, device, args);
     if (floats > 0 || !self->takes_ints)
         return call_float(self, device, args);
-    return call_int(self, device, args);
+    return self->is_true_division ? divide_ints(self, device, args) : call_int(self, device, args);
 }
 
 /* ---- Calls --------------------------------------------------------------------------------- */
@@ -394,8 +411,8 @@ static outcome run_selected(const operation *self, PyObject *const *args, PyObje
         !find_type(PyArray_TYPE((PyArrayObject *)out), &type) || may_refuse(self->op, type) ||
         may_overwrite(out, mask))
         return OTHER_OPERAND;
-    outcome done = run_operation(self->state, self->op, 0, 1, mylib_op_name(self->op), args, out,
-                                 mask, &result);
+    outcome done = run_operation(self->state, self->op, self->is_true_division, 1, name_of(self),
+                                 args, out, mask, &result);
     if (done <= DONE) {
         Py_XDECREF(result);
         return done;
@@ -403,7 +420,8 @@ static outcome run_selected(const operation *self, PyObject *const *args, PyObje
     arrays[2] = PyArray_NewLikeArray((PyArrayObject *)out, NPY_KEEPORDER, NULL, 0);
     if (arrays[2] == NULL)
         return FAILED;
-    done = run_operation(self->state, self->op, 0, 1, NULL, args, arrays[2], NULL, &result);
+    done = run_operation(self->state, self->op, self->is_true_division, 1, NULL, args, arrays[2],
+                         NULL, &result);
     if (done == DONE) {
         Py_DECREF(result);
         done = take_arrays(&c, arrays, ARRAYS) < 0 ? FAILED
@@ -524,8 +542,8 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     }
     if (is_complete && o.others == 0 && o.device == NULL) {
         PyObject *result = NULL;
-        if (run_operation(self->state, self->op, 0, is_cpu, mylib_op_name(self->op), args, o.out,
-                          NULL, &result) <= DONE)
+        if (run_operation(self->state, self->op, self->is_true_division, is_cpu, name_of(self),
+                          args, o.out, NULL, &result) <= DONE)
             return result;
     }
     if (is_complete && o.others == 1 && o.mask != NULL && o.out != NULL && o.device == NULL &&
@@ -551,24 +569,27 @@ static const char *ufunc_name(mylib_op op)
                                   : mylib_op_name(op);
 }
 
-static PyObject *new_operation(PyObject *module, core_state *state, mylib_op op)
+static PyObject *new_operation(PyObject *module, core_state *state, mylib_op op,
+                               int is_true_division)
 {
     const mylib_device cpu = {MYLIB_CPU, 0};
-    const char *name = mylib_op_name(op), *other_name = ufunc_name(op);
+    const char *name = is_true_division ? TRUE_DIVIDE : mylib_op_name(op);
+    const char *other_name = is_true_division ? name : ufunc_name(op);
     operation *self = PyObject_GC_New(operation, state->operation);
     if (self == NULL)
         return NULL;
     self->vectorcall = operation_call;
     self->op = op;
     self->nin = mylib_op_arity(op);
+    self->is_true_division = (char)is_true_division;
     self->compares = (char)mylib_op_compares(op);
     self->gives_bool = result_types[op][MYLIB_F64] == 1 + MYLIB_BOOL;
     self->takes_ints = result_types[op][MYLIB_I64] != 0;
     self->name = PyUnicode_FromString(name);
     self->dict = Py_BuildValue("{ss}", "__module__", "pkg");
-    self->named_ufunc = new_ufunc(module, op, cpu, name);
+    self->named_ufunc = new_ufunc(module, op, is_true_division, cpu, name);
     self->ufunc = strcmp(name, other_name) == 0 ? Py_XNewRef(self->named_ufunc)
-                                                : new_ufunc(module, op, cpu, other_name);
+                                                : new_ufunc(module, op, 0, cpu, other_name);
     self->weakrefs = NULL;
     self->state = state;
     PyObject_GC_Track(self);
@@ -680,6 +701,8 @@ static PyMemberDef operation_members[] = {
     {"index", T_INT, offsetof(operation, op), READONLY,
      "The operation's number in libmylib (mylib_op)."},
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
+    {"is_true_division", T_BOOL, offsetof(operation, is_true_division), READONLY,
+     "Whether it is true_divide, which divides integers as floats."},
     {"compares", T_BOOL, offsetof(operation, compares), READONLY, "Whether it is a comparison."},
     {"takes_ints", T_BOOL, offsetof(operation, takes_ints), READONLY,
      "Whether integers are computed as integers, not as floats."},
@@ -759,10 +782,13 @@ int add_operations(PyObject *module, core_state *state)
     if (state->operations == NULL)
         return -1;
     for (int op = 0; op < MYLIB_OP_COUNT; op++) {
-        PyObject *made = new_operation(module, state, (mylib_op)op);
+        PyObject *made = new_operation(module, state, (mylib_op)op, 0);
         if (made == NULL)
             return -1;
         PyTuple_SET_ITEM(state->operations, op, made);
     }
-    return PyModule_AddObjectRef(module, "operations", state->operations);
+    PyObject *true_divide = new_operation(module, state, MYLIB_OP_divide, 1);
+    const int failed = PyModule_AddObjectRef(module, TRUE_DIVIDE, true_divide);
+    Py_XDECREF(true_divide);
+    return failed < 0 ? -1 : PyModule_AddObjectRef(module, "operations", state->operations);
 }

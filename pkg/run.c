@@ -499,7 +499,8 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     /* The slow path converts and broadcasts the result. */
     if ((done = run_call(&c, &what, 'K', NULL, result_ret)) != DONE)
         return done;
-    *result_ret = call_slow(state, "finish", "(sNO)", mylib_op_name(op), *result_ret, out);
+    *result_ret = call_slow(state, "finish", "(sNO)",
+                            is_true_division ? TRUE_DIVIDE : mylib_op_name(op), *result_ret, out);
     return *result_ret != NULL ? DONE : FAILED;
 }
 

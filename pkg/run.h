@@ -10,6 +10,9 @@
 #include "operands.h"
 #include "ufunc.h"
 
+/* The operation that divides integers as floats, in messages. */
+#define TRUE_DIVIDE "true_divide"
+
 /* A computation for each element: a program or an operation. */
 typedef struct computation {
     const mylib_program *program; /* NULL: `op`, in `type` */

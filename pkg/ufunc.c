@@ -101,6 +101,23 @@ static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArr
     return default_resolver(ufunc, casting, operands, given, descrs);
 }
 
+/* Chooses the types of true_divide, as NumPy does: f64 for integers and bools. */
+static int resolve_true_division(PyUFuncObject *ufunc, NPY_CASTING casting,
+                                 PyArrayObject **operands, PyObject *given, PyArray_Descr **descrs)
+{
+    int has_others = given != NULL;
+    for (int k = 0; k < ufunc->nin; k++)
+        has_others |= !PyArray_ISINTEGER(operands[k]) && !PyArray_ISBOOL(operands[k]);
+    if (has_others)
+        return default_resolver(ufunc, casting, operands, given, descrs);
+    PyObject *descr = (PyObject *)PyArray_DescrFromType(NPY_DOUBLE);
+    PyObject *types = PyTuple_Pack(3, descr, descr, descr);
+    Py_DECREF(descr);
+    int result = types != NULL ? default_resolver(ufunc, casting, operands, types, descrs) : -1;
+    Py_XDECREF(types);
+    return result;
+}
+
 /* Adds a loop of one operation over inputs of these types, with NumPy's numbers of the types. */
 static void add_loop(ufunc_tables *t, int *loops, const loop_info *info, int nin, const int *nums)
 {
@@ -121,7 +138,8 @@ static int long_long(int num)
     return num == NPY_LONG ? NPY_LONGLONG : num == NPY_ULONG ? NPY_ULONGLONG : num;
 }
 
-PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name)
+PyObject *new_ufunc(PyObject *module, mylib_op op, int is_true_division, mylib_device device,
+                    const char *name)
 {
     /* NumPy takes the first loop to which the inputs cast safely: order by kind and size. */
     static const mylib_type first[] = {
@@ -139,7 +157,8 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         mylib_type type[2] = {first[i], second[i]}, result = MYLIB_BOOL;
         const int compares = mylib_op_compares(op);
         if ((!compares && mylib_op_result_type(op, type[0], &result) != MYLIB_OK) ||
-            (type[0] != type[1] && !compares))
+            (type[0] != type[1] && !compares) ||
+            (is_true_division && PyTypeNum_ISINTEGER(num_of_type(type[0]))))
             continue;
         const loop_info info = {PyModule_GetState(module), op, {type[0], type[1]}, device};
         int nums[] = {num_of_type(type[0]), num_of_type(type[1]), num_of_type(result)};
@@ -173,9 +192,10 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
         PyArray_free(t);
         return NULL;
     }
-    if (instead_of_bool(op) != NULL) {
+    if (instead_of_bool(op) != NULL || is_true_division) {
         default_resolver = ((PyUFuncObject *)ufunc)->type_resolver;
-        ((PyUFuncObject *)ufunc)->type_resolver = resolve_without_bool;
+        ((PyUFuncObject *)ufunc)->type_resolver =
+            is_true_division ? resolve_true_division : resolve_without_bool;
     }
     /* The ufunc frees `ptr` and releases `obj`. */
     ((PyUFuncObject *)ufunc)->ptr = t;
@@ -185,16 +205,16 @@ PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const ch
     return ufunc;
 }
 
-/* Returns a NumPy ufunc of operation `op` on cuda:`ordinal`, or for -1 on the CPU. */
+/* Returns a NumPy ufunc of an operation or true_divide on cuda:`ordinal`, or for -1 on the CPU. */
 static PyObject *make_ufunc(PyObject *module, PyObject *args)
 {
-    int op, ordinal;
+    int op, is_true_division, ordinal;
     const char *name;
-    if (!PyArg_ParseTuple(args, "iis:make_ufunc", &op, &ordinal, &name))
+    if (!PyArg_ParseTuple(args, "ipis:make_ufunc", &op, &is_true_division, &ordinal, &name))
         return NULL;
     if (op < 0 || op >= MYLIB_OP_COUNT)
         return PyErr_Format(PyExc_ValueError, "there is no operation %d", op);
-    return new_ufunc(module, (mylib_op)op, device_of_ordinal(ordinal), name);
+    return new_ufunc(module, (mylib_op)op, is_true_division, device_of_ordinal(ordinal), name);
 }
 
 /* ---- Floating-point flags -------------------------------------------------------------------- */

@@ -7,7 +7,8 @@
 #include "common.h"
 
 /* Returns a new ufunc that computes `op` on `device`; it keeps `module` alive. */
-PyObject *new_ufunc(PyObject *module, mylib_op op, mylib_device device, const char *name);
+PyObject *new_ufunc(PyObject *module, mylib_op op, int is_true_division, mylib_device device,
+                    const char *name);
 
 /* Returns -1 with a TypeError for operations that NumPy does not define for bools; else 0. */
 int refuse_bool(mylib_op op);

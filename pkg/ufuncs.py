@@ -16,7 +16,9 @@ import numpy as np
 
 from . import core
 
-_operations = {operation.ufunc.__name__: operation for operation in core.operations}
+_operations = {
+    operation.ufunc.__name__: operation for operation in (*core.operations, core.true_divide)
+}
 globals().update({name: operation.ufunc for name, operation in _operations.items()})
 
 __all__ = list(_operations)
@@ -27,7 +29,8 @@ def __getattr__(name: str) -> np.ufunc:
     if found is None or found[1] not in _operations:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     ordinal = core.ALL_GPUS if found[2] == "all" else int(found[2])
-    ufunc = core.make_ufunc(_operations[found[1]].index, ordinal, name)
+    operation = _operations[found[1]]
+    ufunc = core.make_ufunc(operation.index, operation.is_true_division, ordinal, name)
     kept: np.ufunc = globals().setdefault(name, ufunc)  # another thread may have been first
     return kept
 
@@ -45,4 +48,5 @@ def named(operation: Any, ordinal: int) -> np.ufunc:
     if ordinal == -1:
         own: np.ufunc = operation.named_ufunc
         return own
-    return core.make_ufunc(operation.index, ordinal, operation.__name__)
+    how = operation.index, operation.is_true_division
+    return core.make_ufunc(*how, ordinal, operation.__name__)

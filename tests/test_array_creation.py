@@ -310,6 +310,17 @@ def test_arange_has_numpys_types_and_lengths(args: tuple[Any, ...]) -> None:
     assert_array(pcd.arange(*args, device="cuda"), np.arange(*args))
 
 
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_arange_of_bool_and_without_a_step(device: str) -> None:
+    """Types and steps that NumPy takes, and the GPU refused: bool up to two elements, and None."""
+    for args in ((2,), (0, 2), (2, 4), (-1, 1, None), (0.5, 2.5), (5, 0), (2, 0, -1), (1, 5, None)):
+        dtype = None if args == (1, 5, None) else bool
+        made = pcd.arange(*args, dtype=dtype, device=device)
+        oracle.assert_same(pcd.asnumpy(made), np.arange(*args, dtype=dtype))
+    with pytest.raises(TypeError, match="at most length 2"):
+        pcd.arange(3, dtype=bool, device=device)
+
+
 def test_arange_that_fails() -> None:
     for args in ((0, np.inf), (0, np.nan), (0, 1e300), (0.0, 1.0, 1e-300)):
         for device in ("cuda", "cpu"):
@@ -323,7 +334,7 @@ def test_arange_that_fails() -> None:
     with pytest.raises(TypeError):
         pcd.arange("a", device="cuda")
     with pytest.raises(TypeError, match="numeric"):
-        pcd.arange(3, dtype=bool, device="cuda")
+        pcd.arange(3, dtype="S3", device="cuda")
     with pytest.raises((MemoryError, ValueError)):
         pcd.arange(10**15, device="cuda")
     for args, dtype in (((-3, 7), "u8"), ((1, -9, -3), "u4"), ((300, 302), "i1"), ((-3, -9), "u1")):

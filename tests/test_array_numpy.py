@@ -62,6 +62,52 @@ def test_packages_ufuncs() -> None:
     assert_array(x / 2, np.array([3.5, -3.5]))
 
 
+@pytest.mark.parametrize("number", [np.longdouble(3), np.array(3, "g"), np.datetime64(1, "s")])
+def test_numbers_of_other_types(number: Any) -> None:
+    """The errors must name the supported types: one said only "not numpy.ndarray"."""
+    x = on_gpu(HOST)
+    for call in (
+        lambda: operator.setitem(x, 0, number), lambda: operator.setitem(x, x > 0, number),
+        lambda: x.fill(number), lambda: np.copyto(x, number, "unsafe"), lambda: x + number,
+        lambda: number + x, lambda: x**number, lambda: x < number, lambda: x.__iadd__(number),
+        lambda: pcd.add(x, number), lambda: np.add(x, number), lambda: np.divmod(x, number),
+        lambda: pcd.where(x > 1, x, number), lambda: np.where(x > 1, number, x),
+    ):  # fmt: skip
+        with pytest.raises(TypeError, match="float16") as info:
+            call()
+        assert "longdouble" in str(info.value) or number.dtype.name.split("[")[0] in str(info.value)
+    assert_array(x, HOST)
+
+
+def test_keywords_of_divmod() -> None:
+    """With `out` or `dtype` it was an error that named no reason."""
+    host = np.array([7, -7, 9])
+    x, outs = on_gpu(host), (on_gpu(np.zeros(3, int)), on_gpu(np.zeros(3)))
+    wanted = np.divmod(host, 2)
+    for made in (np.divmod(x, 2, out=outs), np.divmod(x, 2, *outs)):
+        assert made[0] is outs[0] and made[1] is outs[1]
+        assert_array(outs[0], wanted[0])
+        assert_array(outs[1], wanted[1].astype(float))
+    for ours, theirs in zip(
+        np.divmod(x, 2, dtype="f4"), np.divmod(host, 2, dtype="f4"), strict=True
+    ):
+        assert_array(ours, theirs)
+    y = on_gpu(np.array([2, 3, 4]))
+    np.divmod(x, y, out=(x, y))  # the quotient must not change the operand of the remainder
+    assert_array(x, host // [2, 3, 4])
+    assert_array(y, host % [2, 3, 4])
+    ints = np.zeros(3, int)
+    for match, call in (
+        ("where", lambda: np.divmod(x, 2, where=x > 0)),
+        ("nothing is moved", lambda: np.divmod(ints, 2, out=(x, x))),
+        ("nothing is moved", lambda: np.divmod(x, 2, out=(x, ints))),
+        ("cannot cast", lambda: np.divmod(x, 2.5, out=(outs[1], x))),
+    ):
+        with pytest.raises(TypeError, match=match):
+            call()
+    assert_array(outs[1], wanted[1].astype(float))  # `out` is checked before anything is written
+
+
 def test_keywords_of_ufuncs() -> None:
     x = on_gpu(HOST)
     assert_array(np.add(x, 1, dtype="f4"), np.add(HOST, 1, dtype="f4"))

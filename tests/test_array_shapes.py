@@ -117,6 +117,8 @@ def test_axes(view: str) -> None:
     a, b = VIEWS[view](x), np.asarray(VIEWS[view](host))
     _same(a.T, b.T, x, host)
     _same(pcd.transpose(a), np.transpose(b), x, host)
+    _same(pcd.permute_dims(a, None), np.transpose(b), x, host)
+    assert a.real is a  # as in NumPy
     for axes in itertools.permutations(range(b.ndim)):
         negative = tuple(d - b.ndim for d in axes)
         for given_axes in (axes, negative, list(axes)):
@@ -223,12 +225,43 @@ def test_flags() -> None:
     for view in VIEWS.values():
         a, b = view(x), np.asarray(view(host))
         if b.size:
-            assert a.flags["C_CONTIGUOUS"] == b.flags.c_contiguous
-            assert a.flags["F_CONTIGUOUS"] == b.flags.f_contiguous
-        assert a.flags["WRITEABLE"] and a.flags.writeable
-        assert a.flags.c_contiguous == a.flags["C_CONTIGUOUS"]
-    with pytest.raises(AttributeError, match="'owndata'; it has c_contiguous"):
-        _ = x.flags.owndata
+            for name in ("c_contiguous", "f_contiguous", "fnc", "forc", "carray"):
+                assert getattr(a.flags, name) is getattr(b.flags, name), name
+                assert a.flags[name.upper()] is b.flags[name.upper()], name
+            for key in ("C", "F", "W", "A", "B", "X", "CA", "CONTIGUOUS", "FORTRAN"):
+                assert a.flags[key] is b.flags[key], key
+            assert np.isfortran(a) is np.isfortran(b) is a.flags.farray  # NumPy's farray is odd
+        assert a.flags.writeable and a.flags.behaved and not a.flags.owndata
+    for name in ("w", "something"):
+        with pytest.raises(AttributeError, match="it has c_contiguous"):
+            getattr(x.flags, name)
+    for key in ("c_contiguous", "something"):
+        with pytest.raises(KeyError):
+            x.flags[key]
+    assert "  WRITEABLE : True" in repr(x.flags).splitlines()
+
+
+def test_setting_flags() -> None:
+    """An assignment to a flag did nothing, and the array could still be written."""
+    _, x = pair()
+    before, x.flags.writeable = x.T, True
+    for name, error in (("c_contiguous", AttributeError), ("something", AttributeError)):
+        with pytest.raises(error):
+            setattr(x.flags, name, False)
+    for key, flag_error in (("C", ValueError), ("ALIGNED", ValueError), ("something", KeyError)):
+        with pytest.raises(flag_error):
+            x.flags[key] = False
+    for name in ("WRITEABLE", "W"):
+        view = x[:]
+        view.flags[name] = False
+        assert not view.flags.writeable and not view.T.flags.writeable and x.flags.writeable
+    x.flags.writeable = False
+    assert before.flags.writeable and not x.T.flags.writeable
+    for write in (lambda: x.fill(0), lambda: pcd.add(x, 1, out=x), lambda: x.__iadd__(1)):
+        with pytest.raises(ValueError, match="read-only"):
+            write()
+    with pytest.raises(ValueError, match="cannot set"):
+        x.flags.writeable = True
 
 
 def test_round_and_clip_as_methods() -> None:
@@ -532,6 +565,7 @@ def test_on_the_host() -> None:
     for result, wanted in (
         (pcd.reshape(host, (20, 6)), host.reshape(20, 6)),
         (pcd.transpose(host), host.T), (pcd.permute_dims(host, (1, 0, 2)), host.swapaxes(0, 1)),
+        (pcd.permute_dims(host, None), host.T),
         (pcd.matrix_transpose(host), host.mT), (pcd.moveaxis(host, 0, 2), np.moveaxis(host, 0, 2)),
         (pcd.expand_dims(host, 1), host[:, None]), (pcd.squeeze(host[:1]), host[0]),
         (pcd.flip(host, 1), host[:, ::-1]), (pcd.broadcast_to(host[0], (2, 5, 6)), host[[0, 0]]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import types
 from typing import Any
 
@@ -97,10 +98,50 @@ def test_true_divide_of_numbers() -> None:
     assert pcd.true_divide(1, 2) == 0.5 and pcd.divide(1, 2) == pcd.trunc_divide(1, 2) == 0
     mask = np.array([True, False])
     oracle.assert_same(pcd.true_divide(mask, np.array([True, True])), np.array([1.0, 0.0]))
+    assert pcd.true_divide(10**400, 10**399) == 10.0
     with pytest.raises(ZeroDivisionError):
         pcd.true_divide(1, 0)
-    with pytest.raises(TypeError, match="dtype must be a type of floats, not int8"):
+    with pytest.raises(TypeError, match=r"true_divide\(\): dtype must be one of float16, float32"):
         pcd.true_divide([1], 2, dtype="i1")
+
+
+def test_true_divide_is_an_operation() -> None:
+    """It lacked methods and attributes, `signature=`, and its name in messages."""
+    a, b = np.array([8, 2, 2], "i1"), [2, 4, 5]
+    for method, args in (
+        ("reduce", (a,)),
+        ("accumulate", (a,)),
+        ("reduceat", (a, [0, 1])),
+        ("outer", (a, b)),
+    ):
+        wanted = getattr(np.true_divide, method)(*args)
+        oracle.assert_same(getattr(pcd.true_divide, method)(*args), wanted)
+    at = np.array([1.0, 2.0])
+    pcd.true_divide.at(at, [0, 0], 2)
+    assert at.tolist() == [0.25, 2.0]
+    attributes = ("nin", "nout", "nargs", "identity")
+    ours, numpys = (
+        [getattr(one, name) for name in attributes] for one in (pcd.true_divide, np.true_divide)
+    )
+    assert ours == numpys and "dd->d" in pcd.true_divide.types
+    for keywords in ({"signature": "ff->f"}, {"sig": "dd->d"}, {"dtype": "f4"}):
+        wanted = np.true_divide(a, b, **keywords)
+        oracle.assert_same(pcd.true_divide(a, b, **keywords), wanted)
+    for operation in (pcd.true_divide, pcd.true_divide.ufunc):
+        assert pickle.loads(pickle.dumps(operation)) is operation
+    with pytest.raises(TypeError, match=r"true_divide\(\) is not defined for"):
+        pcd.true_divide("a", 1)
+    with pytest.warns(RuntimeWarning, match="encountered in true_divide"):
+        pcd.true_divide(a, 0)
+
+
+@pytest.mark.gpu
+def test_true_divide_of_arrays_names_itself() -> None:
+    x = pcd.asarray([1, 2], device="cuda")
+    with pytest.raises(TypeError, match=r"true_divide\(\): cannot cast the result"):
+        pcd.true_divide(x, 2, out=pcd.zeros(2, "i8", "cuda"))
+    with pytest.raises(TypeError, match=r"true_divide\(\): cannot cast the result"):
+        x /= 2
 
 
 @cases.each_place()

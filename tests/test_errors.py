@@ -250,7 +250,7 @@ def test_core_functions_check_their_arguments() -> None:
         with pytest.raises((TypeError, ValueError, OverflowError)):
             core.map(index, -1, a, a, a)
         with pytest.raises((ValueError, OverflowError)):
-            core.make_ufunc(index, -1, "name")
+            core.make_ufunc(index, False, -1, "name")
     with pytest.raises(TypeError):
         core.reduce(0, "f8", -1, (0,), False)
     with pytest.raises(TypeError, match="six arguments"):

@@ -162,6 +162,22 @@ def test_arguments_of_numpys_functions(function: Any) -> None:
     oracle.assert_same(fuse(function)(X), function(X))
 
 
+@pytest.mark.parametrize("place", ["fused", pytest.param("array", marks=pytest.mark.gpu)])
+@pytest.mark.parametrize(
+    "args, limits", [((0, 2), {"min": 1}), ((0, 2), {"max": 1}), ((0,), {}), ((0,), {"max": 1})]
+)
+def test_limits_of_clip_twice_or_halfway(place: str, args: Any, limits: Any) -> None:
+    """`np.clip(x, 0, 2, min=1)` ignored `min`, and `np.clip(x, 0)` had no upper limit."""
+    error = ValueError if len(args) == 2 else TypeError
+    if "min" not in inspect.signature(np.clip).parameters:
+        pytest.skip("NumPy before 2.1")
+    with pytest.raises(error, match="a_max"):
+        if place == "fused":
+            fuse(lambda x: np.clip(x, *args, **limits))(X)
+        else:
+            np.clip(pcd.asarray(X, device="cuda"), *args, **limits)
+
+
 @pytest.mark.parametrize("limits", [{"min": 0}, {"max": 1}, {"min": 0, "max": 1}])
 def test_limits_by_name(limits: Any) -> None:
     """Limits by name, in the package's function and, since 2.1, in NumPy's."""

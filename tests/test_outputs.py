@@ -69,6 +69,21 @@ def test_shapes_of_outputs(name: str, place: str, shape: Any, out_shape: Any) ->
         oracle.assert_same(pcd.asnumpy(out), wanted)
 
 
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("name", SUMS)
+def test_outputs_of_another_type_and_shape(name: str, place: str) -> None:
+    """The type is refused first, as by NumPy: code may expect its TypeError."""
+    error = ValueError if name == "casting" else TypeError
+    for shape in ((4,), ()):
+        for _ in range(2):
+            x, out = (_there(place, host) for host in (np.arange(3.0), np.zeros(shape, int)))
+            with pytest.raises(error):
+                SUMS[name](x, out=out)
+            if shape and error is TypeError:
+                with pytest.raises(TypeError):
+                    out += x
+
+
 @pytest.mark.gpu
 @pytest.mark.parametrize("name", SUMS)
 def test_outputs_in_other_places(name: str) -> None:

@@ -18,12 +18,9 @@ from .. import core
 from .._operands import python_number, type_number
 from .._table import OPERATIONS
 
-#: Functions of an expression besides the operations: name -> number of operands.  `true_divide` and
-#: `raised` are the operators ``/`` and ``**``; `complex` makes complex numbers of their parts.
-FURTHER = {
-    **{"true_divide": 2, "raised": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3},
-    "complex": 2,
-}
+#: Functions of an expression besides the operations: name -> number of operands.  `raised` is the
+#: operator ``**``; `complex` makes complex numbers of their parts.
+FURTHER = {"raised": 2, "where": 3, "ones_like": 1, "round": 1, "clip": 3, "complex": 2}
 
 REDUCTIONS = ("sum", "prod", "min", "max", "mean", "any", "all", "count_nonzero")
 

@@ -172,15 +172,13 @@ class _Lowering:
     # ---- Nodes ----
 
     def operation(self, name: str, *values: Any) -> _Typed:
-        operation = OPERATIONS["divide" if name == "true_divide" else name]
+        operation = OPERATIONS[name]
         if name in LOGIC:  # only the truth of a Python number matters
             values = tuple(self.truth(x) if isinstance(x, _Weak) else x for x in values)
         *dtypes, result = resolve(operation, [getattr(x, "dtype", None) or x.kind for x in values])
         if len(set(dtypes)) == 2:
             return self.mixed_comparison(operation, *values)
         dtype, result = _c_type(dtypes[0]), _c_type(result)
-        if name == "true_divide" and dtype.kind in "iu":
-            dtype = result = np.dtype(np.float64)
         places = []
         for k, x in enumerate(values):
             try:

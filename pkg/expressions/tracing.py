@@ -17,7 +17,7 @@ import numpy as np
 from .. import core
 from .._call import normalize
 from .._devices import default_device
-from .._operands import axis_or_axes
+from .._operands import axis_or_axes, limits_of
 from .._table import OPERATIONS, REDUCTION_OF, UFUNCS
 from .expression import of_graph
 from .graph import REDUCTIONS, Builder, Graph, Reduction
@@ -159,8 +159,7 @@ class Traced:
             _refuse_options(name, ["device"] if gpu else [])  # a ufunc of one GPU
             raise TypeError(f"the function {ufunc.__name__} cannot be fused")
         name = UFUNCS[ufunc]
-        operation = OPERATIONS["divide" if name == "true_divide" else name]
-        inputs, options = normalize(operation, inputs, kwargs)
+        inputs, options = normalize(OPERATIONS[name], inputs, kwargs)
         _refuse_options(ufunc.__name__, options)
         return _apply(name, inputs)
 
@@ -183,10 +182,8 @@ class Traced:
             del given["decimals"]
         limits = {}
         if name == "clip":
-            for key, limit in (("min", "maximum"), ("max", "minimum")):
-                bound = given.pop(f"a_{key}" if f"a_{key}" in given else key, None)
-                if bound is not None:
-                    limits[limit] = bound
+            bounds = zip(("maximum", "minimum"), limits_of(given), strict=True)
+            limits = {limit: bound for limit, bound in bounds if bound is not None}
         _refuse_options(name, given)
         if name != "clip" or len(limits) == 2:
             return _apply(name, (x, *limits.values()))
