@@ -57,7 +57,9 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
     const ptrdiff_t w = f->size > f->out_size ? f->size : f->out_size;
     const ptrdiff_t most = BLOCK_NBYTES / w / f->group * f->group;
     const int before = mylib_test_flags();
-    const int packs_out = so != f->out_size || out == a || out == b;
+    /* Loops may read inputs again after they wrote results.  Operands that overlap, but are not the
+       same, come one element at a time. */
+    const int packs_out = so != f->out_size || n == 1 || out == a || out == b;
     int flags = 0;
     if (!f->is_binary)
         b = a, sb = sa;
