@@ -246,6 +246,21 @@ static void test_map(void)
     EXPECT(mylib_map(add, test_cpu, NULL, &bad, in), MYLIB_ERR_ARGUMENT);
     in[0].device = in[1].device = test_cpu;
 
+    test_set_case("mylib_map, powers with the exponent 2, which become squares");
+    double two = 2;
+    mylib_array base = array_of(a), powers[2] = {base, {&two, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+    bad = good;
+    bad.type = MYLIB_F32;
+    EXPECT_WITH(mylib_map(MYLIB_OP_power, test_cpu, NULL, &bad, powers), MYLIB_ERR_ARGUMENT,
+                "power of f64");
+    powers[1].device.index = 77;
+    EXPECT(mylib_map(MYLIB_OP_power, test_cpu, NULL, &good, powers), MYLIB_ERR_ARGUMENT);
+    powers[1].device.index = 0;
+    powers[1].data = a;
+    a[0] = 2;
+    EXPECT_WITH(mylib_map(MYLIB_OP_power, first_gpu, NULL, &base, powers), MYLIB_ERR_ARGUMENT,
+                "overlaps");
+
     test_set_case("mylib_map, the type of the result");
     bad = good;
     bad.type = MYLIB_C128;

@@ -143,7 +143,7 @@ static void test_shifted(const test_op *op, const test_type *t, rng *r)
         test_result_type(op, t->type) != t->type)
         return;
     for (int64_t shift = 1 - size; shift < size; shift++) {
-        for (int i = 0; i < 3 * test_rounds(10); i++) {
+        for (int i = 0; i < test_rounds(12); i++) {
             const int64_t a = i % 2 ? 1024 : 512, b = i % 2 ? 512 : 1024, out = 512 + shift;
             int64_t n = 0;
             unsigned char is_nan = 0;
@@ -299,6 +299,24 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
     }
 }
 
+/* A power whose exponent, 2 at first, is the first element of out. */
+static void test_exponent(mylib_type type)
+{
+    static const int64_t n = 4;
+    const int64_t size = test_size(type);
+    const mylib_array array = {buffer, test_cpu, type, 1, &n, NULL};
+    const mylib_array in[2] = {array, {buffer, test_cpu, type, 0, NULL, NULL}};
+    test_set_case("the exponent of powers of %s in out", mylib_type_name(type));
+    for (int64_t i = 0; i < n; i++)
+        put_number(type, (double)(2 + i), buffer + i * size);
+    memcpy(expected, buffer, sizeof buffer);
+    for (int64_t i = 0; i < n; i++)
+        compute_one(&test_ops[MYLIB_OP_power], type, expected + i * size, expected + i * size,
+                    expected);
+    CHECK_OK(mylib_map(MYLIB_OP_power, test_cpu, NULL, &array, in));
+    compare(type, n * size);
+}
+
 /* ---- Large arrays, where threads would come in ----------------------------------------------- */
 
 static void test_large(rng *r)
@@ -368,6 +386,8 @@ int main(void)
         rng r = rng_make((uint64_t)level);
         if (!test_use_level(level))
             continue;
+        for (mylib_type type = MYLIB_F16; type <= MYLIB_F64; type++)
+            test_exponent(type);
         FOR_EACH_PAIR(op, t)
         {
             test_random_map1(op, t, &r);
