@@ -22,7 +22,8 @@ if(MYLIB_HAS_CUDA OR MYLIB_EMULATED_GPUS)
       gpu_program gpu_all gpu_bits)
 endif()
 set(tests guard stack bits division flags modes strides overlap convert program reduce reductions
-    truths scalar threads errors copy powers bypass walk fused mixed_signs no_memory ${gpu_tests})
+    truths scalar threads errors copy powers bypass walk fused mixed_signs no_memory
+    plugin ${gpu_tests})
 list(LENGTH levels count)
 if(count GREATER 1) # levels to compare with each other
   list(APPEND tests levels)
@@ -41,6 +42,11 @@ foreach(name IN LISTS tests)
   add_test(NAME ${name} COMMAND test_${name})
   set_tests_properties(${name} PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 endforeach()
+
+add_library(test_plugin_module MODULE plugin.c)
+target_link_libraries(test_plugin_module PRIVATE mylib::mylib)
+target_compile_definitions(test_plugin PRIVATE "TEST_PLUGIN=\"$<TARGET_FILE:test_plugin_module>\"")
+add_dependencies(test_plugin test_plugin_module)
 
 # No file of the library calls or includes upwards.
 find_package(Python3 COMPONENTS Interpreter QUIET)

@@ -30,6 +30,9 @@
 /* Time to wait before the next attempt if a thread could not be started. */
 #define RETRY_NS 1000000000
 
+/* The least stack of a worker, whatever the process's default: tasks take up to 56 KB. */
+#define WORKER_STACK_NBYTES (256 * 1024)
+
 typedef struct job {
     mylib_task *task;
     void *context;
@@ -58,6 +61,8 @@ static _Thread_local int is_worker;
 static int processors(void)
 {
     long count = 0;
+    int cancels;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels); /* files have cancellation points */
 #ifdef __linux__
     static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                         "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
@@ -83,6 +88,7 @@ static int processors(void)
 #endif
     if (count < 1)
         count = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_setcancelstate(cancels, NULL);
     return count < 1 ? 1 : count < MAX_THREADS ? (int)count : MAX_THREADS;
 }
 
@@ -226,9 +232,13 @@ static void start_workers(int wanted)
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
+    size_t stack_nbytes;
     if (workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_attr_getstacksize(&attributes, &stack_nbytes) == 0 &&
+        stack_nbytes < WORKER_STACK_NBYTES)
+        pthread_attr_setstacksize(&attributes, WORKER_STACK_NBYTES);
     /* Workers block all signals, except those that a thread's own faults raise. */
     sigfillset(&all);
     for (size_t k = 0; k < sizeof faults / sizeof *faults; k++)
@@ -318,7 +328,8 @@ static void in_child(void)
     retry_ns = 0;
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+/* Before the constructors of a program that links the static library: they may call it. */
+__attribute__((constructor(101))) static void watch_forks(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
 }

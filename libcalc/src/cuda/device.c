@@ -71,7 +71,7 @@ static void note_fork(void)
         atomic_store(&is_poisoned, 1);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor(101))) static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, note_fork);
 }
