@@ -22,8 +22,7 @@ if(MYLIB_HAS_CUDA OR MYLIB_EMULATED_GPUS)
       gpu_program gpu_all gpu_bits)
 endif()
 set(tests guard stack bits division flags modes strides overlap convert program reduce reductions
-    truths scalar threads errors copy powers bypass walk fused mixed_signs no_memory
-    plugin ${gpu_tests})
+    truths scalar threads errors copy powers bypass walk fused mixed_signs no_memory ${gpu_tests})
 list(LENGTH levels count)
 if(count GREATER 1) # levels to compare with each other
   list(APPEND tests levels)
@@ -45,8 +44,12 @@ endforeach()
 
 add_library(test_plugin_module MODULE plugin.c)
 target_link_libraries(test_plugin_module PRIVATE mylib::mylib)
+add_executable(test_plugin test_plugin.c)
+target_link_libraries(test_plugin PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
 target_compile_definitions(test_plugin PRIVATE "TEST_PLUGIN=\"$<TARGET_FILE:test_plugin_module>\"")
 add_dependencies(test_plugin test_plugin_module)
+add_test(NAME plugin COMMAND test_plugin)
+set_tests_properties(plugin PROPERTIES TIMEOUT 60)
 
 # No file of the library calls or includes upwards.
 find_package(Python3 COMPONENTS Interpreter QUIET)

@@ -506,6 +506,7 @@ int main(void)
     if (test_is_emulated()) /* a real GPU's driver has allocations of its own */
         CHECK_OK(mylib_cuda_device_count(&gpus));
     CHECK_OK(mylib_set_num_threads(4));
+    CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT); /* the message stays allocated */
     CHECK_OK(make_wide(&wide_program));
     CHECK_OK(make_long(&long_program));
     CHECK_OK(make_short(&short_program));

@@ -53,7 +53,9 @@ static atomic_int is_open;
 static int workers, sleeping_workers, sleeping_callers;
 static int64_t retry_ns; /* when to try again to start a thread */
 
-static _Thread_local int is_worker;
+/* Not NULL in workers.  Not _Thread_local: see status.c. */
+static pthread_key_t is_worker;
+static int has_key;
 
 /* ---- How many ------------------------------------------------------------------------------ */
 
@@ -107,7 +109,7 @@ static int default_threads(void)
 int mylib_cpu_threads(void)
 {
     int threads = atomic_load_explicit(&thread_limit, memory_order_acquire);
-    if (is_worker)
+    if (has_key && pthread_getspecific(is_worker) != NULL)
         return 1;
     if (threads == 0) {
         atomic_store(&processor_count, processors());
@@ -193,8 +195,14 @@ static void *work(void *unused)
 {
     (void)unused;
     (void)mylib_enter_mode(); /* a thread inherits its creator's mode */
-    is_worker = 1;
+    const int has_memory = pthread_setspecific(is_worker, &lock) == 0;
     pthread_mutex_lock(&lock);
+    if (!has_memory) {
+        workers--;
+        retry_ns = now_ns() + RETRY_NS;
+        pthread_mutex_unlock(&lock);
+        return NULL;
+    }
     for (;;) {
         job *j = find_job();
         if (j == NULL) {
@@ -233,7 +241,7 @@ static void start_workers(int wanted)
     pthread_attr_t attributes;
     pthread_t thread;
     size_t stack_nbytes;
-    if (workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
+    if (!has_key || workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     if (pthread_attr_getstacksize(&attributes, &stack_nbytes) == 0 &&
@@ -329,7 +337,8 @@ static void in_child(void)
 }
 
 /* Before the constructors of a program that links the static library: they may call it. */
-__attribute__((constructor(101))) static void watch_forks(void)
+__attribute__((constructor(101))) static void prepare(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
+    has_key = pthread_key_create(&is_worker, NULL) == 0;
 }
