@@ -99,6 +99,8 @@ static mylib_status check(mylib_op op, mylib_device device, mylib_type type, con
                         a == NULL            ? "a"
                         : result_ret == NULL ? "result_ret"
                                              : "b");
+    if (st == MYLIB_OK && device.kind == MYLIB_CUDA)
+        st = mylib_cuda_check_device(mylib_first_gpu(device.index));
     return st;
 }
 

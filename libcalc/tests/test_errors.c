@@ -530,6 +530,13 @@ static void test_scalars(void)
     EXPECT(mylib_scalar_i64(add, far_gpu, 1, 2, &i64), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_scalar_f64(add, far_gpu, 1, 2, out), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_scalar_c128(add, far_gpu, a, b, out), MYLIB_ERR_NO_DEVICE);
+    /* The CPU computes these, or refuses their arguments. */
+    EXPECT(mylib_scalar_i64(MYLIB_OP_power, far_gpu, 1, 2, &i64), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_f64(MYLIB_OP_exp, far_gpu, 1, 2, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_f64(MYLIB_OP_divide, far_gpu, 1, 0, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_c128(MYLIB_OP_exp, far_gpu, a, b, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_i64(MYLIB_OP_left_shift, test_cpu, 1, -1, &i64), MYLIB_ERR_DOMAIN);
+    EXPECT(mylib_scalar_i64(MYLIB_OP_power, test_cpu, 1, -1, &i64), MYLIB_ERR_DOMAIN);
     EXPECT(mylib_fib(3, NULL), MYLIB_ERR_ARGUMENT);
     CHECK(is_poison(&i64, sizeof i64), "the integer result was written");
 }
@@ -573,6 +580,14 @@ static void test_memory(void)
     CHECK_OK(mylib_synchronize(test_cpu, NULL));
     EXPECT(mylib_synchronize(no_such_kind, NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_synchronize(far_gpu, NULL), MYLIB_ERR_NO_DEVICE);
+    static const mylib_device no_gpus[] = {{MYLIB_CPU, 0}, {MYLIB_CUDA, MYLIB_ALL_GPUS}};
+    for (int i = 0; i < 2; i++) {
+        EXPECT(mylib_stream_create(no_gpus[i], &ptr), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_stream_destroy(no_gpus[i], out), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_stream_wait(no_gpus[i], NULL, first_gpu, NULL), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_stream_wait(first_gpu, NULL, no_gpus[i], NULL), MYLIB_ERR_ARGUMENT);
+    }
+    EXPECT(mylib_stream_create(far_gpu, &ptr), MYLIB_ERR_NO_DEVICE);
 }
 
 static void test_devices(void)
