@@ -85,14 +85,13 @@ static mylib_status check_register(const mylib_program *program, int end, int ta
     mylib_strides few[MYLIB_FEW_ROWS];
     mylib_layout l;
     mylib_program before = *program;
-    mylib_statement *statement;
+    mylib_statement some[5], *statement = some; /* enough for a mylib_operation */
     mylib_status st;
     while (program->statement[end - 1].target != target)
         end--;
-    statement = malloc((size_t)program->statements * sizeof *statement);
-    if (statement == NULL)
-        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program",
-                          program->statements);
+    if ((size_t)end > sizeof some / sizeof *some &&
+        (statement = malloc((size_t)end * sizeof *statement)) == NULL)
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program", end);
     memcpy(statement, program->statement, (size_t)end * sizeof *statement);
     statement[end - 1].target = MYLIB_TARGET_OUT;
     before.statement = statement;
@@ -105,7 +104,8 @@ static mylib_status check_register(const mylib_program *program, int end, int ta
         st = check_values(&before, device, stream, &l);
         mylib_free_rows(&l, few);
     }
-    free(statement);
+    if (statement != some)
+        free(statement);
     return st;
 }
 
