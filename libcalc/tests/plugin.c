@@ -9,7 +9,7 @@ int fail(void);
 EXPORT int compute(void)
 {
     static double a[1 << 20], b[1 << 20];
-    (void)mylib_set_num_threads(4);
+    (void)mylib_set_num_threads(2); /* with more than processors, workers do not spin */
     return mylib_map1(MYLIB_OP_add, MYLIB_F64, 1 << 20, a, 8, a, 8, b, 8) == MYLIB_OK;
 }
 

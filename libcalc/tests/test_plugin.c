@@ -31,7 +31,7 @@ static void *fail_without_memory(void *is_right)
 
 int main(void)
 {
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 20; i++) {
         pthread_t thread;
         int is_right = 0;
         void *plugin = dlopen(TEST_PLUGIN, RTLD_NOW | RTLD_LOCAL);
