@@ -473,8 +473,8 @@ static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize
 }
 
 /*
- * Finds the order of the axes of a new array in memory, from the slowest: 'C', 'F', or like those of
- * an array, 'A' or 'K'.  That array has these strides, or NULL if its dimensions are others.
+ * Finds the order of the axes of a new array in memory, from the slowest: 'C', 'F', or like those
+ * of an array, 'A' or 'K'.  That array has these strides, or NULL if its dimensions are others.
  */
 static void find_axes(int ndim, int order, const int64_t *strides, int is_c, int is_f, int *axes)
 {
@@ -540,8 +540,8 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
 }
 
 /*
- * Returns a plain NumPy array copied to the GPU that `device` names; its axes lie in memory as those
- * of NumPy's copies.  NotImplemented for other objects and types, and for the CPU.
+ * Returns a plain NumPy array copied to the GPU that `device` names; its axes lie in memory as
+ * those of NumPy's copies.  NotImplemented for other objects and types, and for the CPU.
  */
 static PyObject *asarray_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {

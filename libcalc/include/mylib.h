@@ -63,7 +63,8 @@ MYLIB_API const char *mylib_status_name(mylib_status status);
 
 /*
  * Tells what went wrong in this thread's last failed call: one sentence or more, without a newline
- * at the end.  Never NULL; "" before the first failure.  Valid until the thread's next failed call.
+ * at the end.  Never NULL; "" before the first failure, and if the thread's first failure found no
+ * memory for it.  Valid until the thread's next failed call.
  */
 MYLIB_API const char *mylib_last_message(void);
 
@@ -77,9 +78,10 @@ MYLIB_API const char *mylib_version(void);
  * are complex numbers, stored as real part, imaginary part.  Values are pinned.
  *
  * A bool is one byte, 0 or 1: comparisons and logic return it, and selections take it.  Other bytes
- * are read as 1.  On bools, add, maximum and fmax are logical_or; multiply, minimum and fmin are
- * logical_and; absolute, floor, ceil, trunc and real return the bool itself.  The other operations
- * are not defined for bool; mylib_map_as() converts bools to 0 and 1 for them.
+ * are read as 1, but copies, selections and conversions from bool to bool may keep the byte.  On
+ * bools, add, maximum and fmax are logical_or; multiply, minimum and fmin are logical_and;
+ * absolute, floor, ceil, trunc and real return the bool itself.  The other operations are not
+ * defined for bool; mylib_map_as() converts bools to 0 and 1 for them.
  */
 typedef enum mylib_type {
     MYLIB_I8 = 0,
@@ -195,9 +197,9 @@ typedef enum mylib_op {
     MYLIB_OP_arccosh = 69,
     MYLIB_OP_arctanh = 70,
     /*
-     * Powers of integers wrap.  If any exponent of integers is negative, the call returns
-     * MYLIB_ERR_DOMAIN before it writes anything; on a GPU it waits to find out.  Complex: 0 to a
-     * power with a positive real part is 0; any number to the power 0 is 1.
+     * Powers of integers wrap.  If any exponent of integers is negative before the call, it returns
+     * MYLIB_ERR_DOMAIN and writes nothing; on a GPU it waits to find out.  Complex: 0 to a power
+     * with a positive real part is 0; any number to the power 0 is 1.
      */
     MYLIB_OP_power = 71,
     MYLIB_OP_logaddexp = 72, /* log(e^a + e^b); floats only */
@@ -445,7 +447,8 @@ MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *over
  * Also returns MYLIB_ERR_ARGUMENT for NULL, a negative size, shapes that do not broadcast, and
  * types that disagree; MYLIB_ERR_UNSUPPORTED if the operation is not defined for the type.  Only
  * calls that use a GPU return MYLIB_ERR_NO_DEVICE, MYLIB_ERR_CUDA, MYLIB_ERR_NO_MEMORY and
- * MYLIB_ERR_FORKED.
+ * MYLIB_ERR_FORKED; but integer powers may return MYLIB_ERR_NO_MEMORY on the CPU too, before
+ * anything is written.
  */
 MYLIB_API mylib_status mylib_map(mylib_op op, mylib_device device, void *stream,
                                  const mylib_array *out, const mylib_array *in);
@@ -624,9 +627,10 @@ typedef enum mylib_reduction {
  * term with a NaN in either part; without NaNs, the first of the least or greatest terms (terms
  * that compare equal may differ in the signs of zeros).
  *
- * Places, statuses and host inputs without dimensions are those of mylib_map().  Host arrays are
- * reduced on a GPU piece by piece, in about half a gibibyte of its memory at most; repeated
- * elements (stride 0) are sent once for each piece.  'out' must not overlap 'in'.
+ * Places, statuses and host inputs without dimensions are those of mylib_map().  The CPU may return
+ * MYLIB_ERR_NO_MEMORY too; the content of 'out' is then undefined.  Host arrays are reduced on a
+ * GPU piece by piece, in about half a gibibyte of its memory at most; repeated elements (stride 0)
+ * are sent once for each piece.  'out' must not overlap 'in'.
  */
 MYLIB_API mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
                                     void *stream, const mylib_array *out, const mylib_array *in);
@@ -643,8 +647,7 @@ MYLIB_API mylib_status mylib_dot(mylib_type type, mylib_device device, void *str
 /*
  * Reduces the values of a program, converted to 'type', as mylib_reduce() reduces 'in', and with
  * the same bits.  The inputs are broadcast against each other; 'out' has as many dimensions as the
- * result, or none.  Places and statuses are those of mylib_reduce().  The CPU may also return
- * MYLIB_ERR_NO_MEMORY; the content of 'out' is then undefined.
+ * result, or none.  Places and statuses are those of mylib_reduce().
  */
 MYLIB_API mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction reduction,
                                             mylib_type type, mylib_device device, void *stream,
@@ -655,7 +658,7 @@ MYLIB_API mylib_status mylib_program_reduce(const mylib_program *program, mylib_
  * bits of mylib_reduce().  The result goes to *sum_ret in host memory.  It has the type that
  * mylib_sum_type() gives: i64 for i8 to i64, u64 for u8 to u64, else the type itself (f16 is summed
  * in f32 and rounded once).  Integers wrap.  An empty diagonal gives 0.  Places and statuses are
- * those of mylib_map(); the call waits for the result.
+ * those of mylib_reduce(); the call waits for the result.
  */
 MYLIB_API mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                                    void *sum_ret);
@@ -668,8 +671,9 @@ MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret)
  * Operations with one input ignore 'b'.  Comparisons give 1 or 0.
  *
  * mylib_scalar_i64() is exact: it returns MYLIB_ERR_OVERFLOW if the result does not fit, and
- * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide, remainder, fmod and reciprocal by zero.  It has
- * no sqrt (MYLIB_ERR_UNSUPPORTED).
+ * MYLIB_ERR_ZERO_DIVIDE for divide, floor_divide, remainder, fmod and reciprocal by zero, and
+ * MYLIB_ERR_DOMAIN for a negative exponent and for a negative count of a shift.  It has no sqrt
+ * (MYLIB_ERR_UNSUPPORTED).
  *
  * mylib_scalar_f64() and mylib_scalar_c128() are IEEE arithmetic, except that divide, floor_divide,
  * remainder and reciprocal by zero return MYLIB_ERR_ZERO_DIVIDE, and the sqrt of a negative f64

@@ -82,12 +82,12 @@ static mylib_status check_register(const mylib_program *program, int end, int ta
 {
     mylib_program before = *program;
     DECLARE_LARGE_LAYOUT(l, layout->operands);
+    mylib_statement some[5], *statement = some; /* enough for a mylib_operation */
     while (program->statement[end - 1].target != target)
         end--;
-    mylib_statement *statement = malloc((size_t)program->statements * sizeof *statement);
-    if (statement == NULL)
-        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program",
-                          program->statements);
+    if ((size_t)end > sizeof some / sizeof *some &&
+        (statement = malloc((size_t)end * sizeof *statement)) == NULL)
+        return mylib_fail(MYLIB_ERR_NO_MEMORY, "no memory for %d steps of a program", end);
     memcpy(statement, program->statement, (size_t)end * sizeof *statement);
     statement[end - 1].target = MYLIB_TARGET_OUT;
     before.statement = statement;
@@ -95,7 +95,8 @@ static mylib_status check_register(const mylib_program *program, int end, int ta
     before.result_type = program->statement[end - 1].result_type;
     mylib_layout_copy(&l, layout);
     mylib_status st = check_values(&before, device, stream, &l);
-    free(statement);
+    if (statement != some)
+        free(statement);
     return st;
 }
 

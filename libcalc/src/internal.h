@@ -416,6 +416,8 @@ mylib_status mylib_check_places(mylib_device device, const mylib_array *out, con
 mylib_status mylib_check_device(mylib_device device);
 /* Does the same, but accepts MYLIB_ALL_GPUS: for the device on which a call computes. */
 mylib_status mylib_check_device_of_call(mylib_device device);
+/* Does the same, but refuses the CPU: for the device of a stream. */
+mylib_status mylib_check_gpu(mylib_device device);
 /* Returns the ordinal of a GPU; for MYLIB_ALL_GPUS that of the first one. */
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
 /* Fails because MYLIB_ALL_GPUS was given instead of one device. */

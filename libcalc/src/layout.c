@@ -80,6 +80,16 @@ mylib_status mylib_check_device_of_call(mylib_device device)
     return is_all ? MYLIB_OK : mylib_check_device(device);
 }
 
+mylib_status mylib_check_gpu(mylib_device device)
+{
+    char text[MYLIB_DEVICE_TEXT];
+    RETURN_IF_ERROR(mylib_check_device(device));
+    return device.kind == MYLIB_CUDA
+               ? MYLIB_OK
+               : mylib_fail(MYLIB_ERR_ARGUMENT, "a stream belongs to a GPU, not to %s",
+                            mylib_device_text(text, device));
+}
+
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
                                 int inputs, const char *const *names)
 {

@@ -62,19 +62,24 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
     return st;
 }
 
-/* Tells whether op is a power of floats with the scalar 2 in host memory: x * x (power.h). */
-static int is_square(mylib_op op, mylib_type type, const mylib_array *in)
+/*
+ * Tells whether checked arrays make a power of floats with the scalar 2 in host memory, which the
+ * call does not overwrite: x * x (power.h).  Compares bits: the caller's mode is in force.
+ */
+static int is_square(mylib_op op, mylib_type type, const mylib_layout *layout,
+                     const mylib_array *in)
 {
     static const t_f16 half = {0x4000};
     static const t_f32 single = 2;
     static const t_f64 number = 2;
     const void *two = type == MYLIB_F16   ? (const void *)&half
                       : type == MYLIB_F32 ? (const void *)&single
-                      : type == MYLIB_F64 ? (const void *)&number
-                                          : NULL;
-    return op == MYLIB_OP_power && two != NULL && in[1].type == type && in[1].ndim == 0 &&
-           in[1].device.kind == MYLIB_CPU && in[1].data != NULL &&
-           memcmp(in[1].data, two, mylib_type_size(type)) == 0;
+                                          : (const void *)&number;
+    const size_t size = mylib_type_size(type);
+    return op == MYLIB_OP_power && type >= MYLIB_F16 && type <= MYLIB_F64 && layout->count != 0 &&
+           in[1].type == type && in[1].ndim == 0 && in[1].device.kind == MYLIB_CPU &&
+           memcmp(in[1].data, two, size) == 0 &&
+           mylib_layout_overlap(layout, 2, size, size) == MYLIB_DISJOINT;
 }
 
 /* Does mylib_map(), which ignores `type`, or mylib_map_as() if `converts`. */
@@ -88,7 +93,6 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     RETURN_IF_NULL(out);
     RETURN_IF_NULL(in);
     type = converts ? type : in[0].type;
-    op = is_square(op, type, in) ? MYLIB_OP_square : op;
     int inputs = mylib_op_arity(op);
     for (int k = 0; k < inputs; k++)
         input_types[k] = in[k].type;
@@ -110,6 +114,11 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
                           mylib_type_name(type),
                           mylib_type_name((mylib_type)operation.program.result_type),
                           mylib_type_name(out->type));
+    if (is_square(op, type, &layout, in)) {
+        RETURN_IF_ERROR(mylib_check_places(device, out, in, 2, mylib_operand_names + 1));
+        RETURN_IF_ERROR(mylib_operation_of_op(&operation, MYLIB_OP_square, type, input_types));
+        layout.operands = 2;
+    }
     return map_layout(&operation.program, device, stream, out, in, &layout, mylib_operand_names);
 }
 

@@ -227,6 +227,7 @@ static mylib_status check_shape(values *v, mylib_reduction reduction, const myli
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
     int reduces_all = out->ndim == 0, fits = reduces_all || out->ndim == v->ndim;
     int is_empty = 0, has_outputs = 1;
+    v->extent[0] = 1; /* a layout has at least one dimension */
     for (int d = 0; d < v->ndim && fits; d++) {
         v->extent[d] = reduces_all ? 1 : out->shape[d];
         fits = v->extent[d] == 1 || v->extent[d] == v->shape[d];

@@ -96,7 +96,8 @@ static mylib_status check(mylib_op op, mylib_device device, mylib_type type, con
     RETURN_IF_NULL(result_ret);
     if (mylib_op_arity(op) == 2)
         RETURN_IF_NULL(b);
-    return MYLIB_OK;
+    return device.kind == MYLIB_CUDA ? mylib_cuda_check_device(mylib_first_gpu(device.index))
+                                     : MYLIB_OK;
 }
 
 /* The CPU computes functions for a GPU too: the results are the same. */

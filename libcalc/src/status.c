@@ -1,12 +1,43 @@
 /*
  * status.c - status names, and each thread's message.
  */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 
 #include "internal.h"
 
-static _Thread_local char message[MYLIB_MESSAGE_SIZE];
+/*
+ * What a thread keeps.  Not _Thread_local: glibc would allocate that when a thread first uses it,
+ * and end the process without memory.
+ */
+typedef struct own {
+    int cleanups;
+    char message[MYLIB_MESSAGE_SIZE];
+} own;
+
+static pthread_key_t key;
+static int has_key;
+
+/* Before the constructors of a program that links the static library: they may call it. */
+__attribute__((constructor(101))) static void make_key(void)
+{
+    has_key = pthread_key_create(&key, free) == 0;
+}
+
+static own *find_own(void) { return has_key ? pthread_getspecific(key) : NULL; }
+
+/* Returns what this thread keeps, or NULL without memory. */
+static own *make_own(void)
+{
+    own *o = find_own();
+    if (o == NULL && has_key && (o = calloc(1, sizeof *o)) != NULL &&
+        pthread_setspecific(key, o) != 0) {
+        free(o);
+        o = NULL;
+    }
+    return o;
+}
 
 const char *mylib_status_name(mylib_status status)
 {
@@ -29,21 +60,34 @@ const char *mylib_status_name(mylib_status status)
     return "unknown mylib_status";
 }
 
-const char *mylib_last_message(void) { return message; }
+const char *mylib_last_message(void)
+{
+    const own *o = find_own();
+    return o != NULL ? o->message : "";
+}
 
-static _Thread_local int cleanups;
+void mylib_begin_cleanup(void)
+{
+    own *o = make_own();
+    if (o != NULL)
+        o->cleanups++;
+}
 
-void mylib_begin_cleanup(void) { cleanups++; }
-
-void mylib_end_cleanup(void) { cleanups--; }
+void mylib_end_cleanup(void)
+{
+    own *o = find_own();
+    if (o != NULL && o->cleanups > 0)
+        o->cleanups--;
+}
 
 mylib_status mylib_fail(mylib_status status, const char *format, ...)
 {
     va_list args;
-    if (cleanups > 0)
+    own *o = make_own();
+    if (o == NULL || o->cleanups > 0)
         return status;
     va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
+    vsnprintf(o->message, sizeof o->message, format, args);
     va_end(args);
     return status;
 }

@@ -42,6 +42,15 @@ foreach(name IN LISTS tests)
   set_tests_properties(${name} PROPERTIES TIMEOUT 1800 SKIP_RETURN_CODE 77)
 endforeach()
 
+add_library(test_plugin_module MODULE plugin.c)
+target_link_libraries(test_plugin_module PRIVATE mylib::mylib)
+add_executable(test_plugin test_plugin.c)
+target_link_libraries(test_plugin PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+target_compile_definitions(test_plugin PRIVATE "TEST_PLUGIN=\"$<TARGET_FILE:test_plugin_module>\"")
+add_dependencies(test_plugin test_plugin_module)
+add_test(NAME plugin COMMAND test_plugin)
+set_tests_properties(plugin PROPERTIES TIMEOUT 60)
+
 # No file of the library calls or includes upwards.
 find_package(Python3 COMPONENTS Interpreter QUIET)
 if(Python3_FOUND AND CMAKE_NM)

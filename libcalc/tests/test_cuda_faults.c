@@ -8,8 +8,10 @@
 #include "cuda_standin/cuda_standin.h"
 #include "test.h"
 
+#include <unistd.h>
+
 enum { MESSAGE_SIZE = 1024 };
-enum { OUT_OF_MEMORY = 2, OUT_OF_RESOURCES = 701, ILLEGAL_ADDRESS = 700 };
+enum { OUT_OF_MEMORY = 2, NO_DEVICE = 100, OUT_OF_RESOURCES = 701, ILLEGAL_ADDRESS = 700 };
 
 #define N 9000
 #define NBYTES ((size_t)N * 8)
@@ -482,13 +484,28 @@ static void make_programs(void)
         test_give_up(mylib_last_message());
 }
 
+/* A process that found no GPU has not used CUDA: its child may. */
+static void test_fork_without_gpu(void)
+{
+    int count;
+    test_set_case("fork() after a call that found no GPU");
+    cuda_standin_fail(1, NO_DEVICE, 0);
+    CHECK_STATUS(mylib_cuda_device_count(&count), MYLIB_ERR_NO_DEVICE);
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(mylib_cuda_device_count(&count) != MYLIB_OK);
+    CHECK(child > 0, "fork failed");
+    (void)test_wait_for(child);
+}
+
 int main(int argc, char **argv)
 {
     static const int errors[] = {OUT_OF_MEMORY, OUT_OF_RESOURCES, ILLEGAL_ADDRESS};
     const size_t count = sizeof scenarios / sizeof *scenarios;
     setenv("MYLIB_STREAM_SLOT_KIB", "64", 1); /* several pieces of each array */
     setenv("MYLIB_STREAM_THREADS", "2", 1);
-    test_begin_gpu("cuda_faults", argc, argv, NULL);
+    test_begin_gpu("cuda_faults", argc, argv, test_fork_without_gpu);
     if (test_gpu_count < 2)
         test_give_up("two emulated GPUs are needed");
     host_in = test_malloc(NBYTES);

@@ -240,6 +240,21 @@ static void test_map(void)
     EXPECT(mylib_map(add, test_cpu, NULL, &bad, in), MYLIB_ERR_ARGUMENT);
     in[0].device = in[1].device = test_cpu;
 
+    test_set_case("mylib_map, powers with the exponent 2, which become squares");
+    double two = 2;
+    mylib_array base = array_of(a), powers[2] = {base, {&two, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+    bad = good;
+    bad.type = MYLIB_F32;
+    EXPECT_WITH(mylib_map(MYLIB_OP_power, test_cpu, NULL, &bad, powers), MYLIB_ERR_ARGUMENT,
+                "power of f64");
+    powers[1].device.index = 77;
+    EXPECT(mylib_map(MYLIB_OP_power, test_cpu, NULL, &good, powers), MYLIB_ERR_ARGUMENT);
+    powers[1].device.index = 0;
+    powers[1].data = a;
+    a[0] = 2;
+    EXPECT_WITH(mylib_map(MYLIB_OP_power, first_gpu, NULL, &base, powers), MYLIB_ERR_ARGUMENT,
+                "overlaps");
+
     test_set_case("mylib_map, the type of the result");
     bad = good;
     bad.type = MYLIB_C128;
@@ -509,6 +524,13 @@ static void test_scalars(void)
     EXPECT(mylib_scalar_i64(add, far_gpu, 1, 2, &i64), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_scalar_f64(add, far_gpu, 1, 2, out), MYLIB_ERR_NO_DEVICE);
     EXPECT(mylib_scalar_c128(add, far_gpu, a, b, out), MYLIB_ERR_NO_DEVICE);
+    /* The CPU computes these, or refuses their arguments. */
+    EXPECT(mylib_scalar_i64(MYLIB_OP_power, far_gpu, 1, 2, &i64), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_f64(MYLIB_OP_exp, far_gpu, 1, 2, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_f64(MYLIB_OP_divide, far_gpu, 1, 0, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_c128(MYLIB_OP_exp, far_gpu, a, b, out), MYLIB_ERR_NO_DEVICE);
+    EXPECT(mylib_scalar_i64(MYLIB_OP_left_shift, test_cpu, 1, -1, &i64), MYLIB_ERR_DOMAIN);
+    EXPECT(mylib_scalar_i64(MYLIB_OP_power, test_cpu, 1, -1, &i64), MYLIB_ERR_DOMAIN);
     EXPECT(mylib_fib(3, NULL), MYLIB_ERR_ARGUMENT);
     CHECK(is_poison(&i64, sizeof i64), "the integer result was written");
 }
@@ -552,6 +574,14 @@ static void test_memory(void)
     CHECK_OK(mylib_synchronize(test_cpu, NULL));
     EXPECT(mylib_synchronize(no_such_kind, NULL), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_synchronize(far_gpu, NULL), MYLIB_ERR_NO_DEVICE);
+    static const mylib_device no_gpus[] = {{MYLIB_CPU, 0}, {MYLIB_CUDA, MYLIB_ALL_GPUS}};
+    for (int i = 0; i < 2; i++) {
+        EXPECT(mylib_stream_create(no_gpus[i], &ptr), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_stream_destroy(no_gpus[i], out), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_stream_wait(no_gpus[i], NULL, first_gpu, NULL), MYLIB_ERR_ARGUMENT);
+        EXPECT(mylib_stream_wait(first_gpu, NULL, no_gpus[i], NULL), MYLIB_ERR_ARGUMENT);
+    }
+    EXPECT(mylib_stream_create(far_gpu, &ptr), MYLIB_ERR_NO_DEVICE);
 }
 
 static void test_devices(void)

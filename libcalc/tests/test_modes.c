@@ -301,6 +301,25 @@ static void test_flags_are_kept(void)
     feclearexcept(FE_ALL_EXCEPT);
 }
 
+/* Traps on, an exponent that is a signaling NaN: nothing traps before the default mode is set. */
+static void test_signaling_exponent(void)
+{
+    static const unsigned char signaling[3][8] = {
+        {1, 0x7c}, {1, 0, 0x80, 0x7f}, {1, 0, 0, 0, 0, 0, 0xf0, 0x7f}};
+    for (int i = 0; i < 3; i++) {
+        const mylib_type type = (mylib_type)(MYLIB_F16 + i);
+        double base = 0, result = 0;
+        const mylib_array out = one_of(&result, type);
+        const mylib_array arrays[] = {one_of(&base, type), one_of((void *)signaling[i], type)};
+        test_set_case("a signaling exponent of %s", mylib_type_name(type));
+        feclearexcept(FE_ALL_EXCEPT);
+        (void)feenableexcept(FE_INVALID);
+        CHECK_OK(mylib_map(MYLIB_OP_power, test_cpu, NULL, &out, arrays));
+        (void)fedisableexcept(FE_INVALID);
+        feclearexcept(FE_ALL_EXCEPT);
+    }
+}
+
 /* A third denormal, a third whose products are, and a third of ordinary numbers. */
 static void fill(rng *r)
 {
@@ -346,6 +365,7 @@ int main(void)
         }
     }
     test_flags_are_kept();
+    test_signaling_exponent();
     free(results);
     free(expected);
     for (int i = 0; i < TYPES; i++) {

@@ -17,7 +17,7 @@
 #define CAN_REPLACE_MALLOC 1
 #endif
 
-enum { MESSAGE_SIZE = 1024 };
+enum { MESSAGE_SIZE = 1024, THREADS = 4 };
 
 /* ---- Memory that fails ----------------------------------------------------------------------- */
 
@@ -171,7 +171,7 @@ static mylib_status config(void)
     mylib_status st = mylib_get_config(&c);
     st = st != MYLIB_OK ? st : mylib_set_cpu_level("generic");
     st = st != MYLIB_OK ? st : mylib_set_cpu_level(NULL);
-    return st != MYLIB_OK ? st : mylib_set_num_threads(4);
+    return st != MYLIB_OK ? st : mylib_set_num_threads(THREADS);
 }
 
 static mylib_status scalars(void)
@@ -410,6 +410,8 @@ static long living_after(const struct scenario *s)
     return atomic_load(&living);
 }
 
+static long messages_to_come = THREADS - 1; /* of workers, which keep them */
+
 static void check_scenario(const struct scenario *s)
 {
     test_set_case("%s, undisturbed", s->name);
@@ -425,7 +427,8 @@ static void check_scenario(const struct scenario *s)
             ;
     test_set_case("%s", s->name);
     long after = living_after(s);
-    CHECK(after == before, "%ld allocations became %ld", before, after);
+    messages_to_come -= after - before;
+    CHECK(after >= before && messages_to_come >= 0, "%ld allocations became %ld", before, after);
 }
 
 int main(void)
@@ -448,7 +451,8 @@ int main(void)
     }
     if (test_is_emulated()) /* a real GPU's driver has allocations of its own */
         CHECK_OK(mylib_cuda_device_count(&gpus));
-    CHECK_OK(mylib_set_num_threads(4));
+    CHECK_OK(mylib_set_num_threads(THREADS));
+    CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT); /* the message stays allocated */
     CHECK_OK(make_wide(&wide_program));
     CHECK_OK(make_long(&long_program));
     CHECK_OK(make_short(&short_program));

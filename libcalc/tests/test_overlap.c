@@ -135,6 +135,40 @@ static void test_random_map1(const test_op *op, const test_type *t, rng *r)
     }
 }
 
+/* Functions of floats whose output begins within an element of an input; up to the first NaN. */
+static void test_shifted(const test_op *op, const test_type *t, rng *r)
+{
+    const int64_t size = t->size;
+    if (op->op < MYLIB_OP_rint || test_is_integer(t->type) ||
+        test_result_type(op, t->type) != t->type)
+        return;
+    for (int64_t shift = 1 - size; shift < size; shift++) {
+        for (int i = 0; i < test_rounds(12); i++) {
+            const int64_t a = i % 2 ? 1024 : 512, b = i % 2 ? 512 : 1024, out = 512 + shift;
+            int64_t n = 0;
+            unsigned char is_nan = 0;
+            fill_values(r, t->type, 2048 / size, buffer);
+            for (int64_t k = 448; i % 4 >= 2 && k < 640; k++)
+                buffer[k] = (unsigned char)rng_next(r); /* numbers of all sizes */
+            memcpy(expected, buffer, sizeof buffer);
+            for (; n < 4 && !is_nan; n++) {
+                compute_one(op, t->type, expected + out + n * size, expected + a + n * size,
+                            expected + b + n * size);
+                CHECK_OK(mylib_map1(MYLIB_OP_isnan, t->type, 1, &is_nan, 1,
+                                    expected + out + n * size, size, NULL, 0));
+            }
+            if (is_nan && --n == 0)
+                continue;
+            memcpy(expected + out + n * size, buffer + out + n * size, (size_t)size);
+            test_set_case("%s of %s, n = %lld, out %lld bytes after input %d", op->name, t->name,
+                          (long long)n, (long long)shift, i % 2);
+            CHECK_OK(mylib_map1(op->op, t->type, n, buffer + out, size, buffer + a, size,
+                                buffer + b, size));
+            CHECK(memcmp(buffer, expected, sizeof buffer) == 0, "the results differ");
+        }
+    }
+}
+
 /* NumPy's reduce and accumulate, and their mirror images. */
 static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng *r)
 {
@@ -265,6 +299,24 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
     }
 }
 
+/* A power whose exponent, 2 at first, is the first element of out. */
+static void test_exponent(mylib_type type)
+{
+    static const int64_t n = 4;
+    const int64_t size = test_size(type);
+    const mylib_array array = {buffer, test_cpu, type, 1, &n, NULL};
+    const mylib_array in[2] = {array, {buffer, test_cpu, type, 0, NULL, NULL}};
+    test_set_case("the exponent of powers of %s in out", mylib_type_name(type));
+    for (int64_t i = 0; i < n; i++)
+        put_number(type, (double)(2 + i), buffer + i * size);
+    memcpy(expected, buffer, sizeof buffer);
+    for (int64_t i = 0; i < n; i++)
+        compute_one(&test_ops[MYLIB_OP_power], type, expected + i * size, expected + i * size,
+                    expected);
+    CHECK_OK(mylib_map(MYLIB_OP_power, test_cpu, NULL, &array, in));
+    compare(type, n * size);
+}
+
 /* ---- Large arrays, where threads would come in ----------------------------------------------- */
 
 static void test_large(rng *r)
@@ -333,9 +385,12 @@ int main(void)
     FOR_EACH_LEVEL(level)
     {
         rng r = rng_make((uint64_t)level);
+        for (mylib_type type = MYLIB_F16; type <= MYLIB_F64; type++)
+            test_exponent(type);
         FOR_EACH_PAIR(op, t)
         {
             test_random_map1(op, t, &r);
+            test_shifted(op, t, &r);
             if (op->arity == 2)
                 test_fold_and_accumulate(op, t, &r);
             test_random_map(op, t, &r);

@@ -379,6 +379,39 @@ static void test_programs(void)
     }
 }
 
+/* Every operation of f16, whose kernels call others, in rows and columns. */
+static void test_halves(void)
+{
+    static const mylib_type types[2] = {MYLIB_F16, MYLIB_F16};
+    const shape *h = &shapes[2];
+    for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
+        const mylib_step step = {op->op, MYLIB_F16, {0, op->arity - 1, 0}};
+        if (!test_defined(op, MYLIB_F16) || !test_takes_case((size_t)op->op, 3) ||
+            !CHECK_OK(mylib_program_create(op->arity, types, 0, NULL, 1, &step, &c.program)))
+            continue;
+        c.op = op->op;
+        c.type = MYLIB_F16;
+        c.reduction = MYLIB_SUM;
+        put(&c.a, 2, MYLIB_F16, h->ndim, h->size, F_ORDER);
+        for (int k = 0; k < 4; k++) {
+            put(&c.a, 0, test_result_type(op, MYLIB_F16), h->ndim, h->size, (order)(k / 2));
+            put(&c.a, 1, MYLIB_F16, h->ndim, h->size, (order)(k % 2));
+            check(call_map, "%s of f16, orders %d", op->name, k);
+            check(call_run, "a program of %s of f16, orders %d", op->name, k);
+            for (int way = 0; way < 5; way++) {
+                put_reduced(MYLIB_F32, h, way);
+                c.type = MYLIB_F32;
+                if (k < 2)
+                    check(call_program_reduce, "the sum of %s of f16, way %d, order %d", op->name,
+                          way, k);
+                c.type = MYLIB_F16;
+            }
+        }
+        mylib_program_free(c.program);
+        c.program = NULL;
+    }
+}
+
 static void test_errors(void)
 {
     put(&c.a, 0, MYLIB_F64, shapes[SHAPE_COUNT - 1].ndim, shapes[SHAPE_COUNT - 1].size, C_ORDER);
@@ -393,6 +426,7 @@ static void test_all(void)
     test_selections_and_copies();
     test_reductions();
     test_programs();
+    test_halves();
 }
 
 int main(void)

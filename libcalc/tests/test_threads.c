@@ -380,6 +380,67 @@ static void test_cancel(rng *r)
     free_triple(&t);
 }
 
+/* Cancelled before the process's first question for the processors, which reads files. */
+static void *count_cancelled(void *reached)
+{
+    int threads;
+    pthread_cancel(pthread_self());
+    if (mylib_get_num_threads(&threads) == MYLIB_OK)
+        *(int *)reached = threads;
+    pthread_testcancel();
+    return NULL;
+}
+
+static void test_first_count(void)
+{
+    pthread_t thread;
+    int reached = 0;
+    test_set_case("a thread that is cancelled in mylib_get_num_threads()");
+    if (pthread_create(&thread, NULL, count_cancelled, &reached) != 0)
+        test_give_up("pthread_create failed");
+    pthread_join(thread, NULL);
+    CHECK(reached > 0, "it ended within the call");
+}
+
+/* ---- Other programs' settings ---------------------------------------------------------------- */
+
+static double early_sum;
+
+/* With the static library, before its own constructors if these had no priority. */
+__attribute__((constructor)) static void compute_early(void)
+{
+    const double one = 1, two = 2;
+    (void)mylib_map1(MYLIB_OP_add, MYLIB_F64, 1, &early_sum, 8, &one, 8, &two, 8);
+}
+
+/* Threads start with little stack by default; workers do not. */
+static void test_small_stacks(rng *r)
+{
+#if defined(__GLIBC__)
+    if (!can_children_have_threads())
+        return;
+    triple t = make_triple(1 << 20, 2);
+    pthread_attr_t attributes;
+    fill_ordinary(r, MYLIB_F16, 1 << 20, t.a);
+    fill_ordinary(r, MYLIB_F16, 1 << 20, t.b);
+    test_set_case("a default stack of 32 KB");
+    fflush(NULL);
+    pid_t child = fork();
+    if (child == 0) {
+        if (pthread_attr_init(&attributes) != 0 ||
+            pthread_attr_setstacksize(&attributes, 32 << 10) != 0 ||
+            pthread_setattr_default_np(&attributes) != 0)
+            _exit(2);
+        _exit(mylib_map1(MYLIB_OP_fmod, MYLIB_F16, 1 << 20, t.out, 2, t.a, 2, t.b, 2) != MYLIB_OK);
+    }
+    CHECK(child > 0, "fork failed");
+    (void)test_wait_for(child);
+    free_triple(&t);
+#else
+    (void)r;
+#endif
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 static void test_thread_count(int threads)
@@ -399,6 +460,8 @@ int main(void)
     static const mylib_type types[5] = {MYLIB_I8, MYLIB_F16, MYLIB_F32, MYLIB_I64, MYLIB_C128};
     mylib_config config;
     test_begin("threads");
+    test_first_count();
+    CHECK(early_sum == 3, "a constructor gave %g", early_sum);
     CHECK_OK(mylib_get_config(&config));
     printf("threads: %d by the library's own choice\n", config.threads);
     CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT);
@@ -421,6 +484,7 @@ int main(void)
     test_callers();
     test_cancel(&r);
     test_fork(&r);
+    test_small_stacks(&r);
     CHECK_OK(mylib_set_num_threads(0));
     test_thread_count(config.threads);
     return test_end();

@@ -68,7 +68,16 @@ def test_plain_compiler_line(
 
 @pytest.mark.parametrize(
     ("wanted", "found"),
-    [("2", True), ("2.0", True), ("2.0.0", True), ("2.99", False), ("1.0", False), ("3.0", False)],
+    [
+        ("2", True),
+        ("2.0", True),
+        ("2.0.0", True),
+        ("2.99", False),
+        ("1.0", False),
+        ("3.0", False),
+        ("1.0...3", True),
+        ("2.1...3", False),
+    ],
 )
 def test_version_of_the_cmake_package(
     prefix: Path, machine: Machine, tmp_path: Path, wanted: str, found: bool

@@ -66,8 +66,11 @@ static mylib_cpu_level levels[4];
 static int level_count;
 static _Atomic(const mylib_cpu_level *) current;
 
-/* Runs before any other function of the library, so that no call needs a lock. */
-__attribute__((constructor)) static void choose_level(void)
+/*
+ * Runs before any other function of the library, so that no call needs a lock; the number puts it
+ * before the constructors of a program that links the static library.
+ */
+__attribute__((constructor(101))) static void choose_level(void)
 {
     level_count = find_levels(levels);
     atomic_store(&current, &levels[0]);

@@ -25,6 +25,7 @@
 
 /* Bytes of one operand that are computed at once, then checked for warnings while in cache. */
 #define BLOCK_NBYTES 4096
+#define PACKED_NBYTES 2048 /* if operands are packed, on the stack */
 
 /* out[i] = op(a[i], b[i]) for whole groups; returns 0 if none raises a flag; `out` is no input. */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
@@ -53,14 +54,17 @@ static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, con
 static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,
                          ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
-    _Alignas(64) char pa[BLOCK_NBYTES], pb[BLOCK_NBYTES], po[BLOCK_NBYTES];
+    _Alignas(64) char pa[PACKED_NBYTES], pb[PACKED_NBYTES], po[PACKED_NBYTES];
     const ptrdiff_t w = f->size > f->out_size ? f->size : f->out_size;
-    const ptrdiff_t most = BLOCK_NBYTES / w / f->group * f->group;
     const int before = mylib_test_flags();
-    const int packs_out = so != f->out_size || out == a || out == b;
+    /* Loops may read inputs again after they wrote results.  Operands that overlap, but are not the
+       same, come one element at a time. */
+    const int packs_out = so != f->out_size || n == 1 || out == a || out == b;
     int flags = 0;
     if (!f->is_binary)
         b = a, sb = sa;
+    const int packs_any = packs_out || sa != f->size || sb != f->size;
+    const ptrdiff_t most = (packs_any ? PACKED_NBYTES : BLOCK_NBYTES) / w / f->group * f->group;
     while (n > 0) {
         ptrdiff_t m = n < most ? n : most;
         const int is_whole = m % f->group == 0;

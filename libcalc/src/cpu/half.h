@@ -86,9 +86,9 @@ NOINLINE static void narrow(ptrdiff_t n, char *dst, const float *src)
 #endif
 }
 
-static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t stride)
+/* Converts f16 with a stride to f32, through `packed`, which holds a block. */
+static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t stride, char *packed)
 {
-    char packed[HALF_BLOCK * sizeof(t_f16)];
     if (stride != sizeof(t_f16)) {
         pack_strided(sizeof(t_f16), n, packed, src, stride);
         src = packed;
@@ -120,9 +120,9 @@ static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdi
         widen(1, fb, b);
     while (n > 0) {
         ptrdiff_t m = n < HALF_BLOCK ? n : HALF_BLOCK;
-        widen_strided(m, fa, a, sa);
+        widen_strided(m, fa, a, sa, packed);
         if (binary && sb != 0)
-            widen_strided(m, fb, b, sb);
+            widen_strided(m, fb, b, sb, packed);
         if (is_function)
             mylib_restore_flags(flags);
         kernel(m, (char *)fa, w, (char *)fa, w, (char *)fb, sb == 0 ? 0 : w);
@@ -150,6 +150,7 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
                             const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
     _Alignas(64) float fa[HALF_BLOCK], fb[HALF_BLOCK];
+    char packed[HALF_BLOCK * sizeof(t_f16)];
     const ptrdiff_t w = sizeof(float);
     const int flags = mylib_test_flags();
 
@@ -160,9 +161,9 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
     while (n > 0) {
         ptrdiff_t m = n < HALF_BLOCK ? n : HALF_BLOCK;
         if (sa != 0)
-            widen_strided(m, fa, a, sa);
+            widen_strided(m, fa, a, sa, packed);
         if (sb != 0)
-            widen_strided(m, fb, b, sb);
+            widen_strided(m, fb, b, sb, packed);
         kernel(m, out, so, (char *)fa, sa == 0 ? 0 : w, (char *)fb, sb == 0 ? 0 : w);
         n -= m;
         out += m * so;

@@ -30,6 +30,9 @@
 /* Time to wait before the next attempt if a thread could not be started. */
 #define RETRY_NS 1000000000
 
+/* The least stack of a worker, whatever the process's default: tasks take up to 56 KB. */
+#define WORKER_STACK_NBYTES (256 * 1024)
+
 typedef struct job {
     mylib_task *task;
     void *context;
@@ -50,7 +53,9 @@ static atomic_int is_open;
 static int workers, sleeping_workers, sleeping_callers;
 static int64_t retry_ns; /* when to try again to start a thread */
 
-static _Thread_local int is_worker;
+/* Not NULL in workers.  Not _Thread_local: see status.c. */
+static pthread_key_t is_worker;
+static int has_key;
 
 /* ---- How many ------------------------------------------------------------------------------ */
 
@@ -58,6 +63,8 @@ static _Thread_local int is_worker;
 static int processors(void)
 {
     long count = 0;
+    int cancels;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancels); /* files have cancellation points */
 #ifdef __linux__
     static const char *const files[] = {"/sys/fs/cgroup/cpu.max",
                                         "/sys/fs/cgroup/cpu/cpu.cfs_quota_us",
@@ -83,6 +90,7 @@ static int processors(void)
 #endif
     if (count < 1)
         count = sysconf(_SC_NPROCESSORS_ONLN);
+    pthread_setcancelstate(cancels, NULL);
     return count < 1 ? 1 : count < MAX_THREADS ? (int)count : MAX_THREADS;
 }
 
@@ -101,7 +109,7 @@ static int default_threads(void)
 int mylib_cpu_threads(void)
 {
     int threads = atomic_load_explicit(&thread_limit, memory_order_acquire);
-    if (is_worker)
+    if (has_key && pthread_getspecific(is_worker) != NULL)
         return 1;
     if (threads == 0) {
         atomic_store(&processor_count, processors());
@@ -186,8 +194,14 @@ static void *work(void *unused)
 {
     (void)unused;
     (void)mylib_enter_mode(); /* a thread inherits its creator's mode */
-    is_worker = 1;
+    const int has_memory = pthread_setspecific(is_worker, &lock) == 0;
     pthread_mutex_lock(&lock);
+    if (!has_memory) {
+        workers--;
+        retry_ns = now_ns() + RETRY_NS;
+        pthread_mutex_unlock(&lock);
+        return NULL;
+    }
     for (;;) {
         job *j = find_job();
         if (j == NULL) {
@@ -225,9 +239,13 @@ static void start_workers(int wanted)
     sigset_t all, before;
     pthread_attr_t attributes;
     pthread_t thread;
-    if (workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
+    size_t stack_nbytes;
+    if (!has_key || workers >= wanted || now_ns() < retry_ns || pthread_attr_init(&attributes) != 0)
         return;
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+    if (pthread_attr_getstacksize(&attributes, &stack_nbytes) == 0 &&
+        stack_nbytes < WORKER_STACK_NBYTES)
+        pthread_attr_setstacksize(&attributes, WORKER_STACK_NBYTES);
     /* Workers block all signals, except those that a thread's own faults raise. */
     sigfillset(&all);
     for (size_t k = 0; k < sizeof faults / sizeof *faults; k++)
@@ -317,7 +335,9 @@ static void in_child(void)
     retry_ns = 0;
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+/* Before the constructors of a program that links the static library: they may call it. */
+__attribute__((constructor(101))) static void prepare(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
+    has_key = pthread_key_create(&is_worker, NULL) == 0;
 }

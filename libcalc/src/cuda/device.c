@@ -71,7 +71,7 @@ static void note_fork(void)
         atomic_store(&is_poisoned, 1);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+__attribute__((constructor(101))) static void watch_forks(void)
 {
     pthread_atfork(NULL, NULL, note_fork);
 }
@@ -85,12 +85,14 @@ mylib_status mylib_cuda_device_count(int *count_ret)
         return mylib_fail(MYLIB_ERR_FORKED,
                           "CUDA was used before fork() and cannot be used in the child; start "
                           "processes with exec or \"spawn\", or first use the GPU in the child");
-    atomic_store(&is_used, 1);
+    const int was_used = atomic_exchange(&is_used, 1);
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count > 0) {
         *count_ret = count;
         return MYLIB_OK;
     }
+    if (error == cudaSuccess || error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver)
+        atomic_store(&is_used, was_used); /* nothing that a child could not use */
     (void)cudaGetLastError();
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
@@ -217,20 +219,10 @@ void mylib_cuda_free_event(int device)
         CUDA_CLEANUP(cudaEventDestroy(event));
 }
 
-static mylib_status check_gpu(mylib_device device)
-{
-    char text[MYLIB_DEVICE_TEXT];
-    mylib_status st = mylib_check_device(device);
-    if (st == MYLIB_OK && device.kind != MYLIB_CUDA)
-        st = mylib_fail(MYLIB_ERR_ARGUMENT, "a stream belongs to a GPU, not to %s",
-                        mylib_device_text(text, device));
-    return st;
-}
-
 mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
 {
     cudaStream_t stream;
-    RETURN_IF_ERROR(check_gpu(device));
+    RETURN_IF_ERROR(mylib_check_gpu(device));
     RETURN_IF_NULL(stream_ret);
     ENTER_DEVICE(device.index);
     CUDA_RETURN_IF_ERROR(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -240,7 +232,7 @@ mylib_status mylib_stream_create(mylib_device device, void **stream_ret)
 
 mylib_status mylib_stream_destroy(mylib_device device, void *stream)
 {
-    RETURN_IF_ERROR(check_gpu(device));
+    RETURN_IF_ERROR(mylib_check_gpu(device));
     if (stream == NULL || stream == cudaStreamLegacy || stream == cudaStreamPerThread)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "a default stream cannot be destroyed");
     ENTER_DEVICE(device.index);
@@ -262,8 +254,8 @@ mylib_status mylib_stream_wait(mylib_device device, void *stream, mylib_device o
 {
     cudaEvent_t event = NULL;
     mylib_status st;
-    RETURN_IF_ERROR(check_gpu(device));
-    RETURN_IF_ERROR(check_gpu(other_device));
+    RETURN_IF_ERROR(mylib_check_gpu(device));
+    RETURN_IF_ERROR(mylib_check_gpu(other_device));
     RETURN_IF_ERROR(mylib_cuda_check_device(device.index));
     if (device.index == other_device.index && stream == other)
         return MYLIB_OK;

@@ -720,7 +720,7 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
 
 /*
  * Copies in one piece through a small pinned buffer, and waits.  To the GPU the copy engine is
- * faster than a kernel that reads the buffer.  From the GPU it is not if it has to wait for a kernel.
+ * faster than a kernel that reads the buffer; from the GPU not, if it has to wait for a kernel.
  */
 static mylib_status copy_small(job *j, void *stream)
 {

@@ -21,7 +21,7 @@
 #define ONE_BLOCK_NBYTES (128 << 10)
 /* The most integers of an output that a thread block combines across. */
 #define MOST_INTEGERS (MYLIB_EXACT_TERMS * MYLIB_CUDA_WARPS)
-/* More threads share each column while the thread blocks are fewer, and take wider parts of rows. */
+/* While thread blocks are fewer, more threads share each column; they take this much of a row. */
 #define ENOUGH_COLUMN_BLOCKS 512
 #define LEAST_ROW_NBYTES 64
 /* The maximum thread blocks in clusters that all run at once. */
