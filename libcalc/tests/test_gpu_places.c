@@ -11,7 +11,7 @@
 
 #include <dlfcn.h>
 
-static const mylib_device gpu = {MYLIB_CUDA, 0}, cpu = {MYLIB_CPU, 0};
+static const mylib_device gpu = {MYLIB_CUDA, 0};
 static const place places[] = {
     {{MYLIB_CPU, 0}, 0}, {{MYLIB_CPU, 0}, 1}, {{MYLIB_CUDA, 0}, 0}, {{MYLIB_CUDA, 1}, 0}};
 
@@ -83,8 +83,8 @@ static void test_short_bytes(void)
             char *there = (char *)memory + at;
             test_set_case("%d bytes at %d", n, at);
             memset(to, 0x77, sizeof to);
-            CHECK_OK(mylib_copy(gpu, there, cpu, from, (size_t)n, NULL));
-            CHECK_OK(mylib_copy(cpu, to, gpu, there, (size_t)n, NULL));
+            CHECK_OK(mylib_copy(gpu, there, test_cpu, from, (size_t)n, NULL));
+            CHECK_OK(mylib_copy(test_cpu, to, gpu, there, (size_t)n, NULL));
             CHECK(memcmp(to, from, (size_t)n) == 0, "other bytes came back");
             CHECK(to[n] == 0x77, "the copy wrote beyond its end");
         }
