@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from . import core
+
 _ORDER = (
     "The result is bool; False where either is NaN.  Complex numbers are ordered by real, then by\n"
     "imaginary part."
@@ -318,7 +320,8 @@ def document(operation: Any) -> str:
     name = operation.__name__
     formula, more, examples = TEXTS[name]
     pairs = (line.split(" -> ") for line in examples.splitlines())
-    types = dict.fromkeys(_TYPE_NAMES[kinds[0]] for kinds in operation.types)
+    # True division converts integers first; its types are those of `divide`.
+    types = dict.fromkeys(_TYPE_NAMES[kinds[0]] for kinds in core.operations[operation.index].types)
     return _TEMPLATE.format(
         name=name,
         inputs="a, b" if operation.nin == 2 else "a",

@@ -215,15 +215,16 @@ static PyObject *take_key(PyObject *key)
 
 /*
  * Returns a NumPy array of the same shape and strides over the memory of the GPU: NumPy makes views
- * of it.  Nothing may read its elements, so no Python code may see it when it raises.
+ * of it, and tells its flags.  Nothing may read its elements, so no Python code may see it when it
+ * raises.
  */
 static inline PyObject *shadow_of(const array_object *array)
 {
     const mylib_array *a = &array->a;
     char *begin = array->count != 0 ? a->data : (char *)&array->count; /* NumPy wants a pointer */
     return PyArray_NewFromDescr(&PyArray_Type, PyArray_DescrFromType(num_of_type(a->type)), a->ndim,
-                                (const npy_intp *)a->shape, (const npy_intp *)a->strides, begin, 0,
-                                NULL);
+                                (const npy_intp *)a->shape, (const npy_intp *)a->strides, begin,
+                                array->is_readonly ? 0 : NPY_ARRAY_WRITEABLE, NULL);
 }
 
 /* Returns a view of an array with the offset, layout and type of a view of its shadow. */

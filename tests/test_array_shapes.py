@@ -225,15 +225,15 @@ def test_flags() -> None:
     for view in VIEWS.values():
         a, b = view(x), np.asarray(view(host))
         if b.size:
-            for name in ("c_contiguous", "f_contiguous", "fnc", "forc", "carray"):
+            for name in ("c_contiguous", "f_contiguous", "fnc", "forc", "carray", "farray"):
                 assert getattr(a.flags, name) is getattr(b.flags, name), name
                 assert a.flags[name.upper()] is b.flags[name.upper()], name
             for key in ("C", "F", "W", "A", "B", "X", "CA", "CONTIGUOUS", "FORTRAN"):
                 assert a.flags[key] is b.flags[key], key
-            assert np.isfortran(a) is np.isfortran(b) is a.flags.farray  # NumPy's farray is odd
+            assert np.isfortran(a) is np.isfortran(b)
         assert a.flags.writeable and a.flags.behaved and not a.flags.owndata
     for name in ("w", "something"):
-        with pytest.raises(AttributeError, match="it has c_contiguous"):
+        with pytest.raises(AttributeError):
             getattr(x.flags, name)
     for key in ("c_contiguous", "something"):
         with pytest.raises(KeyError):

@@ -54,7 +54,7 @@ def summary(name: str) -> str:
     if isinstance(thing, np.dtype):
         return f"The element type ``{thing}``, a NumPy dtype."
     text = VALUES.get(name) or inspect.getdoc(thing) or ""
-    if name in pkg.operations:  # the signature comes before
+    if isinstance(thing, pkg.core.Operation):  # the signature comes before
         text = text.partition("\n\n")[2].replace(", element by element.", ".").replace("*", r"\*")
         text = text.replace("|", r"\|")
     sentence = re.match(r".*?\.(?=\s|$)", text, re.DOTALL)
