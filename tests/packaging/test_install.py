@@ -22,7 +22,7 @@ WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__versi
 # For developers, and of no use without the repository.
 NOT_IN_SDIST = re.compile(
     r"^(\.|CMakePresets.json|CONTRIBUTING.md|Makefile|NEWS.md|(benchmarks|docs|scripts|tests)/"
-    r"|examples/(?!(c_consumer/|ctypes_add\.py$))"
+    r"|examples/(?!c_consumer/)"
     r"|libcalc/tests/(?!(CMakeLists.txt|test_mylib.c)$))"
 )
 
