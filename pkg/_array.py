@@ -51,9 +51,15 @@ class _Flags:
         object.__setattr__(self, "_array", array)
 
     def _numpys(self) -> Any:
-        found: list[Any] = []
-        core.view(self._array, lambda shadow: found.append(shadow.flags) or shadow)
-        return found[0]
+        flags: Any = None
+
+        def take(shadow: Any) -> Any:
+            nonlocal flags
+            flags = shadow.flags
+            return shadow
+
+        core.view(self._array, take)
+        return flags
 
     def __getitem__(self, key: str) -> Any:
         return self._numpys()[key]
