@@ -8,7 +8,7 @@
 #include "internal.h"
 
 /*
- * What a thread keeps.  Not _Thread_local: glibc would allocate that when a thread first uses it,
+ * The data of a thread.  Not _Thread_local: glibc would allocate that when a thread first uses it,
  * and end the process without memory.
  */
 typedef struct own {
@@ -27,7 +27,7 @@ __attribute__((constructor(101))) static void make_key(void)
 
 static own *find_own(void) { return has_key ? pthread_getspecific(key) : NULL; }
 
-/* Returns what this thread keeps, or NULL without memory. */
+/* Returns the data of this thread, or NULL without memory. */
 static own *make_own(void)
 {
     own *o = find_own();
