@@ -289,6 +289,17 @@ def _layout_cases(nbytes: int) -> Iterator[Case]:
             # Memory is read in pieces of 32 bytes, so skipped elements are read too.
             nbytes=2 * nbytes + nbytes // 2,
         )
+    rows = math.isqrt(nbytes // 4)
+    inner = "[1:-1, 1:-1]"
+    for name, statement in (
+        (f"sum of {inner}", f"xp.sum(a{inner})"),
+        ("sum of A.T", "xp.sum(a.T)"),
+        (f"where of {inner}", f"xp.where(m{inner}, a{inner}, b{inner})"),
+    ):
+        arrays = vectors("ab" if "where" in name else "a", "f4", rows, rows)
+        if "where" in name:
+            arrays += vectors("m", "?", rows, rows)
+        yield _case(f"{name} f4", statement, arrays, tolerance=1e-4)
 
 
 def _dot(a: Any, b: Any) -> Any:

@@ -65,7 +65,11 @@ class _Flags:
         return self._numpys()[key]
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._numpys(), name)
+        numpys = self._numpys()
+        if name.startswith("_") or not hasattr(numpys, name):
+            known = ", ".join(x for x in dir(numpys) if not x.startswith("_"))
+            raise AttributeError(f"flags has no {name!r}; it has {known}")
+        return getattr(numpys, name)
 
     def __setitem__(self, key: str, value: Any) -> None:
         is_set = self[key]

@@ -233,7 +233,7 @@ def test_flags() -> None:
             assert np.isfortran(a) is np.isfortran(b)
         assert a.flags.writeable and a.flags.behaved and not a.flags.owndata
     for name in ("w", "something"):
-        with pytest.raises(AttributeError):
+        with pytest.raises(AttributeError, match=f"'{name}'; it has .*c_contiguous"):
             getattr(x.flags, name)
     for key in ("c_contiguous", "something"):
         with pytest.raises(KeyError):

@@ -484,6 +484,12 @@ static void make_programs(void)
         test_give_up(mylib_last_message());
 }
 
+static int count_gpus(void)
+{
+    int count;
+    return mylib_cuda_device_count(&count) != MYLIB_OK;
+}
+
 /* A process that found no GPU has not used CUDA: its child may. */
 static void test_fork_without_gpu(void)
 {
@@ -491,12 +497,7 @@ static void test_fork_without_gpu(void)
     test_set_case("fork() after a call that found no GPU");
     cuda_standin_fail(1, NO_DEVICE, 0);
     CHECK_STATUS(mylib_cuda_device_count(&count), MYLIB_ERR_NO_DEVICE);
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0)
-        _exit(mylib_cuda_device_count(&count) != MYLIB_OK);
-    CHECK(child > 0, "fork failed");
-    (void)test_wait_for(child);
+    test_in_child(count_gpus);
 }
 
 int main(int argc, char **argv)

@@ -413,33 +413,22 @@ __attribute__((constructor)) static void compute_early(void)
     (void)mylib_map1(MYLIB_OP_add, MYLIB_F64, 1, &early_sum, 8, &one, 8, &two, 8);
 }
 
-/* Threads start with little stack by default; workers do not. */
-static void test_small_stacks(rng *r)
-{
 #if defined(__GLIBC__)
-    if (!can_children_have_threads())
-        return;
+/* Threads start with little stack by default; workers do not. */
+static int compute_with_small_stacks(void)
+{
+    rng r = rng_make(1);
     triple t = make_triple(1 << 20, 2);
     pthread_attr_t attributes;
-    fill_ordinary(r, MYLIB_F16, 1 << 20, t.a);
-    fill_ordinary(r, MYLIB_F16, 1 << 20, t.b);
-    test_set_case("a default stack of 32 KB");
-    fflush(NULL);
-    pid_t child = fork();
-    if (child == 0) {
-        if (pthread_attr_init(&attributes) != 0 ||
-            pthread_attr_setstacksize(&attributes, 32 << 10) != 0 ||
-            pthread_setattr_default_np(&attributes) != 0)
-            _exit(2);
-        _exit(mylib_map1(MYLIB_OP_fmod, MYLIB_F16, 1 << 20, t.out, 2, t.a, 2, t.b, 2) != MYLIB_OK);
-    }
-    CHECK(child > 0, "fork failed");
-    (void)test_wait_for(child);
-    free_triple(&t);
-#else
-    (void)r;
-#endif
+    fill_ordinary(&r, MYLIB_F16, 1 << 20, t.a);
+    fill_ordinary(&r, MYLIB_F16, 1 << 20, t.b);
+    if (pthread_attr_init(&attributes) != 0 ||
+        pthread_attr_setstacksize(&attributes, 32 << 10) != 0 ||
+        pthread_setattr_default_np(&attributes) != 0)
+        return 2;
+    return mylib_map1(MYLIB_OP_fmod, MYLIB_F16, 1 << 20, t.out, 2, t.a, 2, t.b, 2) != MYLIB_OK;
 }
+#endif
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
@@ -484,7 +473,11 @@ int main(void)
     test_callers();
     test_cancel(&r);
     test_fork(&r);
-    test_small_stacks(&r);
+#if defined(__GLIBC__)
+    test_set_case("a default stack of 32 KB");
+    if (can_children_have_threads())
+        test_in_child(compute_with_small_stacks);
+#endif
     CHECK_OK(mylib_set_num_threads(0));
     test_thread_count(config.threads);
     return test_end();

@@ -30,7 +30,7 @@
 /* Time to wait before the next attempt if a thread could not be started. */
 #define RETRY_NS 1000000000
 
-/* The least stack of a worker, whatever the process's default: tasks take up to 56 KB. */
+/* The least stack of a worker, whatever the process's default: tasks take up to 48 KB. */
 #define WORKER_STACK_NBYTES (256 * 1024)
 
 typedef struct job {

@@ -92,7 +92,7 @@ mylib_status mylib_cuda_device_count(int *count_ret)
         return MYLIB_OK;
     }
     if (error == cudaSuccess || error == cudaErrorNoDevice || error == cudaErrorInsufficientDriver)
-        atomic_store(&is_used, was_used); /* nothing that a child could not use */
+        atomic_store(&is_used, was_used); /* no GPU was touched: a child may look for one */
     (void)cudaGetLastError();
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
