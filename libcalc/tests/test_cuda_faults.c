@@ -8,7 +8,6 @@
 #include "cuda_standin/cuda_standin.h"
 #include "test.h"
 
-
 enum { MESSAGE_SIZE = 1024 };
 enum { OUT_OF_MEMORY = 2, NO_DEVICE = 100, OUT_OF_RESOURCES = 701, ILLEGAL_ADDRESS = 700 };
 
