@@ -120,34 +120,10 @@ def _within(shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[Any]
     return poisoned(larger, dtype)[(*window, ...)]
 
 
-def _contiguous(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return poisoned(shape, dtype)
-
-
-def _strided(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return _within(shape, tuple(3 if d == len(shape) - 1 else 1 for d in range(len(shape))), dtype)
-
-
-def _window(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return _within(shape, (1,) * len(shape), dtype)
-
-
-def _reversed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return _within(shape, (-1,) * len(shape), dtype)
-
-
-def _reversed_strided(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return _within(shape, (-2,) * len(shape), dtype)
-
-
-def _fortran(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return poisoned(shape[::-1], dtype).T
-
-
 def _transposed(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """The last two axes exchanged; differs from Fortran order from three dimensions on."""
     if len(shape) < 2:
-        return _strided(shape, dtype)
+        return LAYOUTS["strided"](shape, dtype)
     return poisoned((*shape[:-2], shape[-1], shape[-2]), dtype).swapaxes(-1, -2)
 
 
@@ -156,23 +132,19 @@ def _unaligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     return poisoned(nbytes + 1, np.dtype(np.uint8))[1:].view(dtype).reshape(shape)
 
 
-def _swapped(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    return poisoned(shape, dtype.newbyteorder("S"))
-
-
 Make = Callable[[tuple[int, ...], "np.dtype[Any]"], Array]
 
 #: Writable layouts: name -> a function that makes a poisoned array of a shape and type.
 LAYOUTS: dict[str, Make] = {
-    "contiguous": _contiguous,
-    "strided": _strided,
-    "window": _window,
-    "reversed": _reversed,
-    "reversed_strided": _reversed_strided,
-    "fortran": _fortran,
+    "contiguous": poisoned,
+    "strided": lambda shape, dtype: _within(shape, (*[1] * len(shape), 3)[1:], dtype),
+    "window": lambda shape, dtype: _within(shape, (1,) * len(shape), dtype),
+    "reversed": lambda shape, dtype: _within(shape, (-1,) * len(shape), dtype),
+    "reversed_strided": lambda shape, dtype: _within(shape, (-2,) * len(shape), dtype),
+    "fortran": lambda shape, dtype: poisoned(shape[::-1], dtype).T,
     "transposed": _transposed,
     "unaligned": _unaligned,
-    "swapped": _swapped,
+    "swapped": lambda shape, dtype: poisoned(shape, dtype.newbyteorder("S")),
 }
 
 #: Layouts of inputs only: one line, one column or one element repeated, and read-only memory.
