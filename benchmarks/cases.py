@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -339,14 +339,14 @@ def _installation_cases() -> Iterator[Case]:
 # ---- All -----------------------------------------------------------------------------------------
 
 
-def _rows(types_of: Mapping[str, Any] = OPERATIONS) -> Iterator[tuple[str, str]]:
-    for op, operation in types_of.items():
-        for type_ in operands.type_chars(operation):
-            yield op, type_
+#: Each operation and type.
+ROWS = [
+    (op, type_) for op, operation in OPERATIONS.items() for type_ in operands.type_chars(operation)
+]
 
 
 def _operation_cases(n: int, variant: str, **more: Any) -> Iterator[Case]:
-    for op, type_ in _rows():
+    for op, type_ in ROWS:
         yield _array_case("operations", op, type_, n, variant, **more)
 
 
@@ -369,7 +369,7 @@ def _layout_cases(sizes: tuple[int, ...]) -> Iterator[Case]:
             if layout == "contiguous":
                 continue
             for variant in ("out",) if large or layout in operands.OUT_ONLY else ("out", "new"):
-                for op, type_ in _rows():
+                for op, type_ in ROWS:
                     if OPERATIONS[op].nin == 1 and layout in operands.TWO_OPERANDS:
                         continue
                     if layout == "in place" and op not in REPEATABLE:

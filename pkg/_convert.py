@@ -45,15 +45,15 @@ def in_native_order(x: Any) -> Any:
     return x if x.dtype.isnative else x.astype(x.dtype.newbyteorder("="))
 
 
-def convert(x: Any, dtype: Any, *, order: Any = "K", copy: bool = True) -> Any:
-    """Returns ``x.astype(dtype, order, copy=copy)``, converted by the library."""
+def convert(x: Any, dtype: Any, *, copy: bool = True) -> Any:
+    """Returns ``x.astype(dtype, copy=copy)``, converted by the library."""
     if isinstance(x, core.ArrayBase):
         return x.astype(dtype, copy=copy)  # type: ignore[attr-defined]
     x, target = np.asarray(x), np.dtype(dtype)
     if not saturates(x.dtype, target):
-        return call_for_user(x.astype, target, order, copy=copy)
+        return call_for_user(x.astype, target, copy=copy)
     warn_of_complex(x.dtype, target)
-    result = np.empty_like(x, target.newbyteorder("="), order)
+    result = np.empty_like(x, target.newbyteorder("="))
     core.copy(result, in_native_order(x))
     return result if target.isnative else result.astype(target)
 

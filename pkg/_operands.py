@@ -546,11 +546,11 @@ def broadcasts(shape: Shape, target: Shape) -> bool:
     return missing >= 0 and all(n in (1, m) for n, m in zip(shape, target[missing:], strict=True))
 
 
-def normalize_axes(name: str, axes: Any, ndim: int, what: str = "axis") -> Shape:
-    """Returns the argument `what`, an axis or a sequence of axes, as numbers from 0 to ndim - 1."""
+def normalize_axes(name: str, axes: Any, ndim: int) -> Shape:
+    """Returns the argument `axis`, an axis or a sequence of axes, as numbers from 0 to ndim - 1."""
     if type(axes) is int and -ndim <= axes < ndim:
         return (axes % ndim,)
-    given = axes_of(name, what, axes)
+    given = axes_of(name, "axis", axes)
     return tuple(np.lib.array_utils.normalize_axis_tuple(given, ndim, f"{name}()"))
 
 

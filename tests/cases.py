@@ -34,9 +34,7 @@ def steps(x: Any) -> list[int]:
 class Movers:
     """Moves NumPy arrays to a GPU: views of one memory become views of one memory."""
 
-    def __init__(self, device: str = "cuda:0") -> None:
-        self.device = device
-        self.ordinal = pcd.core.parse_device(device)
+    def __init__(self) -> None:
         self.memories: dict[int, tuple[np.ndarray, Any]] = {}
         self.arrays: dict[int, Any] = {}
         self.copied: set[int] = set()  # those that do not share the memory of their root
@@ -46,7 +44,7 @@ class Movers:
         """The bytes of `root`; aligned for any element, and not more."""
         if id(root) not in self.memories:
             flat = root.reshape(-1, order="A").view(np.uint8)
-            room = pcd.core.empty((flat.size + 16,), np.uint8, self.ordinal, False)
+            room = pcd.core.empty((flat.size + 16,), np.uint8, 0, False)
             pcd.core.copy(room[16:], flat)
             self.memories[id(root)] = root, room[16:]
             self.hosts.append(root)
@@ -64,14 +62,14 @@ class Movers:
         is_aligned = all(step % x.itemsize == 0 for step in (offset, *steps(x)))
         if x.size == 0 or not (is_plain and is_aligned and x.dtype.isnative):
             # Aligned only to its elements, as badly as a GPU array can be.
-            room = pcd.core.empty((x.size + 1,), native, self.ordinal, False)
+            room = pcd.core.empty((x.size + 1,), native, 0, False)
             array = room[1:].reshape(x.shape)
             pcd.core.copy(array, np.array(x, native))
             self.copied.add(id(x))
         else:
             memory = self._memory(root)
             array = pcd.core.wrap(
-                memory._pointer + offset, self.ordinal, native, x.shape, x.strides,
+                memory._pointer + offset, 0, native, x.shape, x.strides,
                 not x.flags.writeable, memory, None,
             )  # fmt: skip
         self.arrays[id(x)] = array
@@ -148,10 +146,6 @@ class Case:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return call(self.operation, self.device, *args, **kwargs)
 
-    def on(self, device: str) -> Case:
-        """The same case on another device."""
-        return Case(self.operation, self.dtype, self.result_dtype, device)
-
 
 def _all(device: str) -> list[Case]:
     return [
@@ -209,15 +203,15 @@ def each(
     return pytest.mark.parametrize("case", params)
 
 
-def each_place(name: str = "place") -> Mark:
+def each_place() -> Mark:
     """Runs a test on the CPU, on the first GPU, and on Arrays; see `call`."""
     gpu = [pytest.param(place, marks=pytest.mark.gpu) for place in ("cuda", "array")]
-    return pytest.mark.parametrize(name, ["cpu", *gpu])
+    return pytest.mark.parametrize("place", ["cpu", *gpu])
 
 
-def each_device(name: str = "device") -> Mark:
+def each_device() -> Mark:
     """Runs a test on the CPU and on the first GPU."""
-    return pytest.mark.parametrize(name, ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+    return pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 
 
 def each_dtype(dtypes: Iterable[Any], name: str = "dtype") -> Mark:

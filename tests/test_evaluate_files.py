@@ -84,9 +84,9 @@ def assert_same_bits(path: str, want: Any) -> np.ndarray[Any, Any]:
     return got
 
 
-def sparse(path: str, shape: tuple[int, ...], dtype: str) -> None:
+def sparse(path: str, shape: tuple[int, ...], dtype: str, **more: Any) -> None:
     """A file of zeros that takes no room on the disk."""
-    npy.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape).flush()
+    npy.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape, **more).flush()
 
 
 # ---- Results -------------------------------------------------------------------------------------
@@ -952,9 +952,7 @@ def test_memory_is_bounded(order: str, python: Callable[..., str]) -> None:
     """Computes 300 MB of files in pieces of 4 MiB; memory maps count as memory."""
     shape = (5000, 5000)
     sparse("a.npy", shape, "f4")
-    npy.open_memmap(
-        "b.npy", mode="w+", dtype=np.dtype("f4"), shape=shape, fortran_order=order == "mixed"
-    ).flush()
+    sparse("b.npy", shape, "f4", fortran_order=order == "mixed")
     save(small=np.ones((5, 5), "f4"))
 
     def peak(a: str, b: str) -> int:

@@ -315,8 +315,8 @@ def _text_of_number(x: Any) -> str:
     return f"({text})" if text.startswith("-") else text
 
 
-def text_of(graph: Graph, most: int = 2000) -> str:
-    """Returns the text of a graph, cut with "..." if common parts make it longer than `most`."""
+def text_of(graph: Graph) -> str:
+    """Returns the text of a graph; "..." for parts of more than 2000 characters."""
     texts: list[str] = []
     for node in graph.nodes:
         parts = [texts[k] for k in operands(node)]
@@ -330,7 +330,7 @@ def text_of(graph: Graph, most: int = 2000) -> str:
             text = f"({'-' if node[0] == 'negative' else '~'}{parts[0]})"
         else:
             text = f"{node[0]}({', '.join(parts)})"
-        texts.append(text if len(text) <= most else "...")
+        texts.append(text if len(text) <= 2000 else "...")
     text = texts[graph.root]
     text = text[1:-1] if text.startswith("(") else text
     reduction = graph.reduction

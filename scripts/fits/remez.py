@@ -105,10 +105,9 @@ def largest_error(
     coefficients: Sequence[mp.mpf],
     powers: Sequence[int],
     weight: Function = one,
-    points: int = 2000,
 ) -> mp.mpf:
     """Returns the largest weighted error of a polynomial, over points of [low, high]."""
-    xs = (low + (high - low) * k / points for k in range(points + 1))
+    xs = (low + (high - low) * k / 2000 for k in range(2001))
     return max(
         abs((function(x) - value(coefficients, powers, x)) * weight(x)) for x in xs if x != 0
     )
