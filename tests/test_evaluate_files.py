@@ -10,6 +10,7 @@ import math
 import os
 import pty
 import resource
+import shlex
 import signal
 import stat
 import struct
@@ -82,6 +83,15 @@ def assert_same_bits(path: str, want: Any) -> np.ndarray[Any, Any]:
     got = np.load(path)
     assert_bits(got, np.asarray(want))
     return got
+
+
+def failing(number: int) -> Callable[..., Any]:
+    """Returns a function that fails as one of the system does, with an error number."""
+
+    def fail(*args: Any, **more: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
 
 
 def sparse(path: str, shape: tuple[int, ...], dtype: str, **more: Any) -> None:
@@ -347,19 +357,14 @@ def test_an_output_that_appears_meanwhile(
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
 
 
-def without_links(*args: Any, **more: Any) -> None:
-    """os.link on a file system that has no links."""
-    raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-
 @pytest.mark.parametrize("has_links", [True, False])
 def test_an_output_that_appears_at_the_last_moment(
     has_links: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A file appears between the last check and the renaming, which therefore has to refuse."""
     files = save(a=np.arange(5.0))
-    if not has_links:
-        monkeypatch.setattr(os, "link", without_links)
+    if not has_links:  # on the file system
+        monkeypatch.setattr(os, "link", failing(errno.EPERM))
     assert main(["a * 2", *files, "-o", "c.npy"]) == 0
     assert_same_bits("c.npy", np.arange(5.0) * 2)
     Path("b.npy").write_text("precious")
@@ -373,8 +378,8 @@ def test_a_renaming_that_fails_without_links_leaves_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = save(a=np.arange(5.0))
-    monkeypatch.setattr(os, "link", without_links)
-    monkeypatch.setattr(os, "replace", without_links)
+    for name in ("link", "replace"):
+        monkeypatch.setattr(os, name, failing(errno.EPERM))
     assert main(["a * 2", *files, "-o", "b.npy"]) == 1
     assert "cannot write b.npy: Operation not permitted" in capsys.readouterr().err
     assert names() == ["a.npy"]
@@ -393,9 +398,7 @@ def test_a_folder_that_is_not_synchronized(
     real = os.fsync
 
     def fsync(file: int) -> None:
-        if stat.S_ISDIR(os.fstat(file).st_mode):
-            raise OSError(errno.EIO, os.strerror(errno.EIO))
-        real(file)
+        (failing(errno.EIO) if stat.S_ISDIR(os.fstat(file).st_mode) else real)(file)
 
     monkeypatch.setattr(os, "fsync", fsync)
     words = ["a * 2", *files, "-o", "b.npy", *overwrite, *(["--quiet"] if is_quiet else [])]
@@ -456,7 +459,7 @@ def test_an_owner_that_cannot_be_kept(
         return found
 
     monkeypatch.setattr(os, "stat", another_owner)
-    monkeypatch.setattr(os, "fchown", without_links)
+    monkeypatch.setattr(os, "fchown", failing(errno.EPERM))
     assert main(["a * 2", *files, "-o", "b.npy", "--overwrite"]) == 1
     said = capsys.readouterr().err
     assert "b.npy: it belongs to user 12345 and group 54321" in said and "not permitted" in said
@@ -487,60 +490,53 @@ def test_the_mode_is_the_umasks(umask: int, mode: int) -> None:
 # ---- Errors --------------------------------------------------------------------------------------
 
 
-FAILURES: dict[str, tuple[list[str], int, list[str]]] = {
-    "no expression": ([], 2, ["EXPRESSION"]),
-    "syntax": (["(a + b", "a=a.npy", "b=b.npy", "-o", "c.npy"], 2, ["    (a + b\n", "^"]),
-    "forbidden": (["a.shape", "a=a.npy", "-o", "c.npy"], 2, ["a.shape", "^"]),
-    "missing name": (["a + b", "a=a.npy", "-o", "c.npy"], 2, ["uses b", "b=FILE"]),
+#: Arguments, of which the expression has no spaces; the exit status; texts of the error.
+FAILURES: dict[str, tuple[str, int, list[str]]] = {
+    "no expression": ("", 2, ["EXPRESSION"]),
+    "syntax": ("(a+b a=a.npy b=b.npy -o c.npy", 2, ["    (a+b\n", "^"]),
+    "forbidden": ("a.shape a=a.npy -o c.npy", 2, ["a.shape", "^"]),
+    "missing name": ("a+b a=a.npy -o c.npy", 2, ["uses b", "b=FILE"]),
     "superfluous name": (
-        ["a + b", "a=a.npy", "b=b.npy", "x=a.npy", "-o", "c.npy"],
+        "a+b a=a.npy b=b.npy x=a.npy -o c.npy",
         2,
         ["x: not in the expression", "a, b"],
     ),
-    "a name twice": (["a + 1", "a=a.npy", "a=b.npy", "-o", "c.npy"], 2, ["a is given twice"]),
-    "no name": (["a + 1", "a.npy", "-o", "c.npy"], 2, ["'a.npy'", "NAME=FILE"]),
-    "no output": (["a + 1", "a=a.npy"], 2, ["-o OUTPUT"]),
-    "chunk": (["a + 1", "a=a.npy", "--chunk", "much"], 2, ["'much'", "64M"]),
-    "chunk, too large": (["a + 1", "a=a.npy", "--chunk", "9" * 400], 2, ["less than 2^63"]),
-    "type": (["a + 1", "a=a.npy", "--dtype", "M8[s]"], 2, ["'M8[s]'", "complex128"]),
-    "unknown device": (["a + 1", "a=a.npy", "--device", "gpu"], 2, ["'gpu'", '"cuda:N"']),
-    "option": (["a + 1", "a=a.npy", "--what"], 2, ["--what"]),
-    "short option": (["a + 1", "a=a.npy", "-w"], 2, ["-w", "begins with - in parentheses"]),
-    "option alone": (["--what"], 2, ["unrecognized arguments: --what"]),
-    "empty output": (["a + 1", "a=a.npy", "-o", ""], 2, ["-o/--output: it is empty"]),
-    "missing file": (["a + 1", "a=none.npy", "-o", "c.npy"], 1, ["none.npy", "No such file"]),
-    "folder": (["a + 1", "a=.", "-o", "c.npy"], 1, [".: it is a folder", "STORE.zarr:/NAME"]),
-    "text": (["a + 1", "a=text.npy", "-o", "c.npy"], 1, ["text.npy", "not a .npy file"]),
-    "empty file": (["a + 1", "a=empty.npy", "-o", "c.npy"], 1, ["empty.npy", "not a .npy file"]),
-    "archive": (["a + 1", "a=many.npz", "-o", "c.npy"], 1, ["many.npz", "archive"]),
-    "truncated": (["a + 1", "a=short.npy", "-o", "c.npy"], 1, ["short.npy", "ends before"]),
-    "objects": (["a + 1", "a=objects.npy", "-o", "c.npy"], 1, ["objects.npy", "Python objects"]),
-    "times": (["a + 1", "a=times.npy", "-o", "c.npy"], 1, ["times.npy", "datetime64[s]"]),
-    "records": (["a + 1", "a=records.npy", "-o", "c.npy"], 1, ["records.npy", "('x', '<i4')"]),
-    "shapes": (
-        ["a + b * r", "a=a.npy", "b=b.npy", "r=row.npy", "-o", "c.npy"],
-        1,
-        ["a (4, 5)", "b (4, 5)", "r (6,)"],
-    ),
-    "number too large": (["a + 300", "a=bytes.npy", "-o", "c.npy"], 1, ["300"]),
-    "output is input": (["a + 1", "a=a.npy", "-o", "a.npy", "--overwrite"], 1, ["input a"]),
+    "a name twice": ("a+1 a=a.npy a=b.npy -o c.npy", 2, ["a is given twice"]),
+    "no name": ("a+1 a.npy -o c.npy", 2, ["'a.npy'", "NAME=FILE"]),
+    "no output": ("a+1 a=a.npy", 2, ["-o OUTPUT"]),
+    "chunk": ("a+1 a=a.npy --chunk much", 2, ["'much'", "64M"]),
+    "chunk, too large": (f"a+1 a=a.npy --chunk {'9' * 400}", 2, ["less than 2^63"]),
+    "type": ("a+1 a=a.npy --dtype M8[s]", 2, ["'M8[s]'", "complex128"]),
+    "unknown device": ("a+1 a=a.npy --device gpu", 2, ["'gpu'", '"cuda:N"']),
+    "option": ("a+1 a=a.npy --what", 2, ["--what"]),
+    "short option": ("a+1 a=a.npy -w", 2, ["-w", "begins with - in parentheses"]),
+    "option alone": ("--what", 2, ["unrecognized arguments: --what"]),
+    "empty output": ("a+1 a=a.npy -o ''", 2, ["-o/--output: it is empty"]),
+    "missing file": ("a+1 a=none.npy -o c.npy", 1, ["none.npy", "No such file"]),
+    "folder": ("a+1 a=. -o c.npy", 1, [".: it is a folder", "STORE.zarr:/NAME"]),
+    "text": ("a+1 a=text.npy -o c.npy", 1, ["text.npy", "not a .npy file"]),
+    "empty file": ("a+1 a=empty.npy -o c.npy", 1, ["empty.npy", "not a .npy file"]),
+    "archive": ("a+1 a=many.npz -o c.npy", 1, ["many.npz", "archive"]),
+    "truncated": ("a+1 a=short.npy -o c.npy", 1, ["short.npy", "ends before"]),
+    "objects": ("a+1 a=objects.npy -o c.npy", 1, ["objects.npy", "Python objects"]),
+    "times": ("a+1 a=times.npy -o c.npy", 1, ["times.npy", "datetime64[s]"]),
+    "records": ("a+1 a=records.npy -o c.npy", 1, ["records.npy", "('x', '<i4')"]),
+    "shapes": ("a+b*r a=a.npy b=b.npy r=row.npy -o c.npy", 1, ["a (4, 5)", "b (4, 5)", "r (6,)"]),
+    "number too large": ("a+300 a=bytes.npy -o c.npy", 1, ["300"]),
+    "output is input": ("a+1 a=a.npy -o a.npy --overwrite", 1, ["input a"]),
     "output is input by link": (
-        ["a + b", "a=a.npy", "b=link.npy", "-o", "b.npy", "--force"],
+        "a+b a=a.npy b=link.npy -o b.npy --force",
         1,
         ["b.npy is the input b"],
     ),
-    "output is a folder": (["a + 1", "a=a.npy", "-o", ".", "--force"], 1, ["not a regular file"]),
-    "output is no folder": (["a + 1", "a=a.npy", "-o", "c/"], 1, ["c/: it names a folder"]),
-    "output is an archive": (["a + 1", "a=a.npy", "-o", "c.npz"], 2, ["c.npz", "name a .npy file"]),
-    "output is text": (
-        ["a + 1", "a=a.npy", "-o", "c.csv"],
-        2,
-        ["c.csv", ".csv", "name a .npy file"],
-    ),
-    "output is a device": (["a + 1", "a=a.npy", "-o", "/dev/null"], 1, ["not a regular file"]),
-    "no folder": (["a + 1", "a=a.npy", "-o", "none/c.npy"], 1, ["none/c.npy", "no folder"]),
-    "beneath a file": (["a + 1", "a=a.npy", "-o", "a.npy/c.npy"], 1, ["a.npy/c.npy"]),
-    "folder that takes no files": (["a + 1", "a=a.npy", "-o", "/proc/c.npy"], 1, ["/proc/c.npy"]),
+    "output is a folder": ("a+1 a=a.npy -o . --force", 1, ["not a regular file"]),
+    "output is no folder": ("a+1 a=a.npy -o c/", 1, ["c/: it names a folder"]),
+    "output is an archive": ("a+1 a=a.npy -o c.npz", 2, ["c.npz", "name a .npy file"]),
+    "output is text": ("a+1 a=a.npy -o c.csv", 2, ["c.csv", ".csv", "name a .npy file"]),
+    "output is a device": ("a+1 a=a.npy -o /dev/null", 1, ["not a regular file"]),
+    "no folder": ("a+1 a=a.npy -o none/c.npy", 1, ["none/c.npy", "no folder"]),
+    "beneath a file": ("a+1 a=a.npy -o a.npy/c.npy", 1, ["a.npy/c.npy"]),
+    "folder that takes no files": ("a+1 a=a.npy -o /proc/c.npy", 1, ["/proc/c.npy"]),
 }
 
 
@@ -587,7 +583,7 @@ def test_failures(name: str, files: list[str], capsys: pytest.CaptureFixture[str
     """Each failure names what is wrong and has its exit status; no file appears or changes."""
     words, expected, texts = FAILURES[name]
     try:
-        status = main(words)
+        status = main(shlex.split(words))
     except SystemExit as stopped:  # argparse's
         status = stopped.code
     shown = capsys.readouterr()
@@ -602,7 +598,7 @@ def test_failures(name: str, files: list[str], capsys: pytest.CaptureFixture[str
 def test_failures_of_the_process(name: str, files: list[str]) -> None:
     """A real process shows the same error, without a traceback."""
     words, expected, texts = FAILURES[name]
-    status, shown, said = run(*words)
+    status, shown, said = run(*shlex.split(words))
     assert (status, shown) == (expected, "") and "Traceback" not in said
     assert all(text in said for text in texts)
 
@@ -720,18 +716,14 @@ def test_a_disk_that_fails_late(
     real: Any = getattr(os, function)
     calls = 0
 
-    def failing(*args: Any) -> Any:
+    def fail_late(*args: Any) -> Any:
         nonlocal calls
         calls += 1
-        if calls == (7 if function == "pwrite" else 1):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(*args)
+        is_late = calls == (7 if function == "pwrite" else 1)
+        return (failing(errno.ENOSPC) if is_late else real)(*args)
 
-    def unsupported(*args: Any) -> None:
-        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
-
-    monkeypatch.setattr(os, "posix_fallocate", unsupported)
-    monkeypatch.setattr(os, function, failing)
+    monkeypatch.setattr(os, "posix_fallocate", failing(errno.EOPNOTSUPP))
+    monkeypatch.setattr(os, function, fail_late)
     assert main(["a + 1", *files, "-o", "b.npy", "--overwrite", "--chunk", "4K"]) == 1
     assert calls > 0 and "b.npy: No space left on device" in capsys.readouterr().err
     assert names() == ["a.npy", "b.npy"] and Path("b.npy").read_text() == "precious"
@@ -801,11 +793,7 @@ def test_a_disk_that_cannot_be_read(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     files = save(a=np.ones(1000))
-
-    def failing(*args: Any) -> int:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
-    monkeypatch.setattr(os, "preadv", failing)
+    monkeypatch.setattr(os, "preadv", failing(errno.EIO))
     assert main(["a + 1", *files, "-o", "b.npy"]) == 1
     assert "cannot read a.npy: Input/output error" in capsys.readouterr().err
     assert names() == ["a.npy"]
