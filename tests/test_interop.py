@@ -177,21 +177,7 @@ def _both(x: Any) -> list[Any]:
 
 
 def gpu(values: Any, dtype: Any = None, ordinal: int = 0) -> core.ArrayBase:
-    host = np.asarray(values, dtype)
-    array = core.empty(host.shape, host.dtype, ordinal, False)
-    core.copy(array, host)
-    return array
-
-
-def host(array: core.ArrayBase) -> np.ndarray:
-    result = np.empty(array.shape, array.dtype)
-    core.copy(result, array)
-    return result
-
-
-def view(array: core.ArrayBase, of: Callable[[np.ndarray], np.ndarray]) -> core.ArrayBase:
-    """Returns the part of a GPU array that NumPy selects from an array of the same layout."""
-    return core.view(array, of)
+    return pcd.asarray(values, dtype, f"cuda:{ordinal}")
 
 
 def readonly(array: core.ArrayBase) -> core.ArrayBase:
@@ -262,7 +248,7 @@ def test_a_capsule_describes_the_array(dtype: np.dtype, is_versioned: bool) -> N
 @each_kind
 def test_a_capsule_of_a_view(of: Any, is_versioned: bool) -> None:
     values = np.arange(48.0).reshape(6, 8)
-    part = view(gpu(values), of)
+    part = core.view(gpu(values), of)
     c = Consumer(core.to_dlpack(part, is_versioned))
     assert c.shape == part.shape
     if part.size:
@@ -414,7 +400,7 @@ def test_interface_round_trips(of: Any) -> None:
 
 def _interface_round_trip(of: Any, dtype: np.dtype) -> None:
     values = np.arange(48).reshape(6, 8).astype(dtype)
-    part = view(gpu(values), of)
+    part = core.view(gpu(values), of)
     interface = _interop.cuda_array_interface(part)
     assert interface["version"] == 3 and interface["shape"] == part.shape
     assert interface["typestr"] == dtype.str and interface["stream"] == 1
@@ -423,7 +409,7 @@ def _interface_round_trip(of: Any, dtype: np.dtype) -> None:
     again = pcd.from_dlpack(Interface(part))
     assert again.shape == part.shape and again.dtype == dtype
     assert part.size == 0 or again._pointer == part._pointer
-    assert np.array_equal(host(again), of(values))
+    assert np.array_equal(pcd.asnumpy(again), of(values))
 
 
 def test_interface_and_streams(waits: list[Any]) -> None:
@@ -468,8 +454,8 @@ def test_interface_of_version_2() -> None:
             "version": 2,
         }
 
-    assert host(pcd.from_dlpack(Old())).tolist() == [1, 2]
-    assert host(pcd.add(Old(), Old())).tolist() == [2, 4]
+    assert pcd.asnumpy(pcd.from_dlpack(Old())).tolist() == [1, 2]
+    assert pcd.asnumpy(pcd.add(Old(), Old())).tolist() == [2, 4]
 
 
 @pytest.mark.parametrize(
@@ -584,17 +570,17 @@ def test_capsule_round_trips(of: Any, is_versioned: bool) -> None:
 
 def _capsule_round_trip(of: Any, dtype: np.dtype, is_versioned: bool) -> None:
     values = np.arange(48).reshape(6, 8).astype(dtype)
-    part = view(gpu(values), of)
+    part = core.view(gpu(values), of)
     foreign = Foreign(part, is_versioned)
     array = pcd.from_dlpack(foreign)
     assert array.shape == part.shape and array.dtype == dtype and array.device == "cuda:0"
     assert part.size == 0 or array._pointer == part._pointer
-    assert np.array_equal(host(array), of(values)) and not array._is_readonly
+    assert np.array_equal(pcd.asnumpy(array), of(values)) and not array._is_readonly
     assert foreign.asked[0] == (1, {"max_version": (1, 1)})
     assert len(foreign.asked) == (1 if is_versioned else 2)
     del part
     gc.collect()
-    assert np.array_equal(host(array), of(values)) and foreign.deleted == 0
+    assert np.array_equal(pcd.asnumpy(array), of(values)) and foreign.deleted == 0
     del array
     assert foreign.deleted == 1
 
@@ -610,7 +596,7 @@ def test_strides_offsets_and_managed_memory() -> None:
     ):
         memory = gpu(np.arange(14.0))
         array = pcd.from_dlpack(Foreign(memory[:12].reshape(3, 4), **changes))
-        assert np.array_equal(host(array), wanted)
+        assert np.array_equal(pcd.asnumpy(array), wanted)
         assert array._is_readonly == ("flags" in changes)
 
 
@@ -665,7 +651,7 @@ def test_a_capsule_is_consumed_once(is_versioned: bool) -> None:
         core.from_dlpack(capsule, None, True)
     del capsule
     gc.collect()
-    assert host(array).tolist() == [1]
+    assert pcd.asnumpy(array).tolist() == [1]
 
 
 def test_no_capsule() -> None:
@@ -676,7 +662,7 @@ def test_no_capsule() -> None:
 
 def test_a_deleter_may_be_missing() -> None:
     foreign = Foreign(gpu([1.0]), deleter=DELETER())
-    assert host(pcd.from_dlpack(foreign)).tolist() == [1] and foreign.deleted == 0
+    assert pcd.asnumpy(pcd.from_dlpack(foreign)).tolist() == [1] and foreign.deleted == 0
     foreign.release_all()
 
 
@@ -700,7 +686,7 @@ def test_views_share_the_owner() -> None:
     array = pcd.from_dlpack(foreign)
     parts = [array[i, ...] for i in range(3)]
     del array
-    assert [host(x).item() for x in parts] == [1, 2, 3]
+    assert [pcd.asnumpy(x).item() for x in parts] == [1, 2, 3]
     while parts:
         assert foreign.deleted == 0
         parts.pop()
@@ -714,7 +700,7 @@ def test_an_import_of_an_export() -> None:
         x = pcd.from_dlpack(Foreign(pcd.from_dlpack(Exporter(pcd.from_dlpack(Interface(x))))))
     assert x._pointer == array._pointer
     del array
-    assert host(x).tolist() == [1, 2]
+    assert pcd.asnumpy(x).tolist() == [1, 2]
 
 
 def test_no_references_are_lost() -> None:
@@ -757,7 +743,7 @@ def test_from_dlpack_of_the_cpu() -> None:
     assert pcd.from_dlpack(values, device="cpu", copy=False) is not None
     assert not np.shares_memory(pcd.from_dlpack(values, copy=True), values)
     moved = pcd.from_dlpack(values, device="cuda")
-    assert isinstance(moved, core.ArrayBase) and host(moved).tolist() == [0, 1, 2]
+    assert isinstance(moved, core.ArrayBase) and pcd.asnumpy(moved).tolist() == [0, 1, 2]
     with pytest.raises(BufferError, match="copy"):
         pcd.from_dlpack(values, device="cuda", copy=False)
     for wrong in ([1.0], "text", None):
@@ -774,7 +760,7 @@ def test_from_dlpack_of_a_gpu() -> None:
         for kwargs in ({}, {"device": "cuda"}, {"device": "cuda:0", "copy": False}):
             assert pcd.from_dlpack(x, **kwargs)._pointer == source._pointer
         copy = pcd.from_dlpack(x, copy=True)
-        assert copy._pointer != source._pointer and host(copy).tolist() == [1, 2]
+        assert copy._pointer != source._pointer and pcd.asnumpy(copy).tolist() == [1, 2]
         there = pcd.from_dlpack(x, device="cpu")
         assert isinstance(there, np.ndarray) and there.tolist() == [1, 2]
         with pytest.raises(BufferError, match="moving it to cpu makes a copy"):
@@ -785,7 +771,7 @@ def test_from_dlpack_to_another_gpu() -> None:
     if pcd.device_count() < 2:
         pytest.skip("needs two GPUs")
     there = pcd.from_dlpack(Foreign(gpu([1.0, 2.0])), device="cuda:1")
-    assert there.device == "cuda:1" and host(there).tolist() == [1, 2]
+    assert there.device == "cuda:1" and pcd.asnumpy(there).tolist() == [1, 2]
     with pytest.raises(BufferError, match="moving it to cuda:0 makes a copy"):
         pcd.from_dlpack(there, device="cuda:0", copy=False)
     back = pcd.from_dlpack(Foreign(there))
@@ -827,12 +813,12 @@ def test_operations_on_foreign_arrays(kind: Any) -> None:
     a, b, c = (gpu(values + i) for i in range(3))
     result = pcd.multiply(kind(a), kind(b))
     assert isinstance(result, core.ArrayBase)
-    assert np.array_equal(host(result), values * (values + 1))
-    assert np.array_equal(host(pcd.subtract(kind(a), b)), values - (values + 1))
-    assert np.array_equal(host(pcd.subtract(b, kind(a))), (values + 1) - values)
-    assert np.array_equal(host(pcd.add(kind(a), 2.5)), values + 2.5)
-    assert np.array_equal(host(pcd.divide(1, kind(a))), 1 / values)
-    assert np.array_equal(host(pcd.negative(kind(a))), -values)
+    assert np.array_equal(pcd.asnumpy(result), values * (values + 1))
+    assert np.array_equal(pcd.asnumpy(pcd.subtract(kind(a), b)), values - (values + 1))
+    assert np.array_equal(pcd.asnumpy(pcd.subtract(b, kind(a))), (values + 1) - values)
+    assert np.array_equal(pcd.asnumpy(pcd.add(kind(a), 2.5)), values + 2.5)
+    assert np.array_equal(pcd.asnumpy(pcd.divide(1, kind(a))), 1 / values)
+    assert np.array_equal(pcd.asnumpy(pcd.negative(kind(a))), -values)
 
     out = kind(c)
     for call in (
@@ -843,12 +829,12 @@ def test_operations_on_foreign_arrays(kind: Any) -> None:
     ):
         core.copy(c, np.zeros((2, 3)))
         assert call() is out
-        assert np.array_equal(host(c), values + values + 1)
+        assert np.array_equal(pcd.asnumpy(c), values + values + 1)
     assert pcd.add(out, 1, out=out) is out
-    assert np.array_equal(host(c), values + values + 2)
+    assert np.array_equal(pcd.asnumpy(c), values + values + 2)
     mine = gpu(np.zeros((2, 3)))
     assert pcd.add(kind(a), kind(b), out=mine) is mine
-    assert np.array_equal(host(mine), values + values + 1)
+    assert np.array_equal(pcd.asnumpy(mine), values + values + 1)
 
 
 def test_cpu_tensors_stay_on_the_cpu() -> None:
@@ -895,9 +881,9 @@ def test_expressions(of: Any) -> None:
     foreign, target = of(x), of(out)
     result = pcd.evaluate("x * 2 + y", {"x": foreign, "y": x})
     assert isinstance(result, pcd.Array)
-    assert (host(result) == a * 2 + a).all()
+    assert (pcd.asnumpy(result) == a * 2 + a).all()
     assert pcd.evaluate("x * 3", {"x": foreign}, out=target) is target
-    assert (host(out) == a * 3).all()
+    assert (pcd.asnumpy(out) == a * 3).all()
     with pytest.raises(TypeError, match="in host memory"):
         pcd.evaluate("x * y", {"x": foreign, "y": a})
 
@@ -968,9 +954,9 @@ def library(
 
 def test_on_the_default_stream_nobody_waits(library: FakeLibrary, waits: list[Any]) -> None:
     a, b = library.Array(gpu([1.0, 2.0])), library.Array(gpu([3.0, 4.0]))
-    assert host(pcd.add(a, b)).tolist() == [4, 6]
+    assert pcd.asnumpy(pcd.add(a, b)).tolist() == [4, 6]
     assert pcd.add(a, b, out=a) is a
-    assert host(pcd.add(a, gpu([1.0, 1.0]))).tolist() == [5, 7]
+    assert pcd.asnumpy(pcd.add(a, gpu([1.0, 1.0]))).tolist() == [5, 7]
     assert waits == []
 
 
