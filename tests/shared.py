@@ -27,6 +27,16 @@ def in_place(place: str, host: Any) -> Any:
     return on_gpu(host) if place == "array" else host
 
 
+def how(place: str) -> dict[str, Any]:
+    """Returns the keyword arguments of a call in one of these places."""
+    return {"device": "cuda"} if place == "cuda" else {}
+
+
+def fetched(x: Any) -> Any:
+    """Returns an Array as a NumPy array; anything else as it is."""
+    return pcd.asnumpy(x) if isinstance(x, pcd.Array) else x
+
+
 def pair(shape: Any = (4, 5, 6), dtype: str = "f4") -> tuple[np.ndarray, Any]:
     """Returns equal arrays on the host and on a GPU."""
     host = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(dtype)

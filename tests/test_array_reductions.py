@@ -15,7 +15,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shared import in_place
+from shared import how, in_place
 
 import pkg as pcd
 
@@ -196,8 +196,7 @@ def test_squares_and_magnitudes(text: str, dtype: np.dtype, place: str) -> None:
         for view in (lambda x: x, lambda x: x[..., 1:], lambda x: x[..., ::-2]):
             host, array = view(whole), view(in_place(place, whole))
             for name, axis in itertools.product(("sum", "min", "max"), range(host.ndim)):
-                options = {"device": "cuda"} if place == "cuda" else {}
-                result = pcd.evaluate(f"{name}({text}, axis={axis})", {"a": array}, **options)
+                result = pcd.evaluate(f"{name}({text}, axis={axis})", {"a": array}, **how(place))
                 wanted = _expected(name, np.abs(host) if "abs" in text else host * host, axis=axis)
                 note = f"{name}({text}) of {dtype}{host.shape} in {place}, axis {axis}"
                 oracle.assert_same(pcd.asnumpy(result), wanted, note)
@@ -256,9 +255,8 @@ def test_out(place: str) -> None:
                 around = generators.surroundings(target)
                 out = cases.Movers() if place == "array" else None
                 given_out = out.move(target) if out else target
-                device = {"device": "cuda"} if place == "cuda" else {}
                 result = getattr(pcd, name)(
-                    in_place(place, host), out=given_out, **kwargs, **device
+                    in_place(place, host), out=given_out, **kwargs, **how(place)
                 )
                 assert result is given_out
                 if out:
@@ -321,8 +319,7 @@ def test_nan_and_infinities(dtype: str, place: str) -> None:
                     _check(place, name, host)
                 if np.isnan(value):
                     for name in NAMES:
-                        kwargs = {"device": "cuda"} if place == "cuda" else {}
-                        result = getattr(pcd, name)(in_place(place, host), **kwargs)
+                        result = getattr(pcd, name)(in_place(place, host), **how(place))
                         assert np.isnan(complex(result.item())), f"{name}, {n}, {position}"
 
 
@@ -338,13 +335,11 @@ def test_integers_wrap(place: str) -> None:
 @cases.each_place()
 def test_float16_is_summed_in_float32(place: str) -> None:
     host = np.full(5000, 0.1, "f2")
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
-    result = pcd.sum(in_place(place, host), **kwargs)
+    result = pcd.sum(in_place(place, host), **how(place))
     assert result.dtype == np.float16
     assert float(result) == np.float16(5000 * np.float32(np.float16(0.1)))
-    assert (
-        float(pcd.sum(in_place(place, np.full(100_000, 1, "f2")), dtype="f4", **kwargs)) == 100_000
-    )
+    ones = in_place(place, np.ones(100_000, "f2"))
+    assert float(pcd.sum(ones, dtype="f4", **how(place))) == 100_000
 
 
 def test_types_that_have_no_sum() -> None:
@@ -369,12 +364,11 @@ def test_lists_and_other_byte_orders() -> None:
 @pytest.mark.parametrize("n", [100, 3000, 100_000, 1_000_003])
 def test_sums_are_accurate(n: int, dtype: str, place: str) -> None:
     """Sums are no worse than NumPy's pairwise sums, apart from luck in single cases."""
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
     ours, numpys = [], []
     for seed in range(5):
         host = np.random.default_rng(seed).uniform(0, 1, n).astype(dtype)
         exact = math.fsum(host.tolist())
-        ours.append(abs(float(pcd.sum(in_place(place, host), **kwargs)) - exact))
+        ours.append(abs(float(pcd.sum(in_place(place, host), **how(place))) - exact))
         numpys.append(abs(float(host.sum()) - exact))
     unit = float(np.spacing(np.dtype(dtype).type(n / 2)))
     assert sum(ours) <= sum(numpys) + 5 * unit, f"{ours}, NumPy: {numpys}"
@@ -388,10 +382,9 @@ def test_sums_are_accurate(n: int, dtype: str, place: str) -> None:
 def test_mean(dtype: np.dtype, place: str) -> None:
     """The sum, divided by the number of its terms."""
     host = _data(dtype, (6, 500))
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
     for axis in (None, 0, 1, (0, 1)):
         for keepdims in (False, True):
-            result = pcd.mean(in_place(place, host), axis, keepdims=keepdims, **kwargs)
+            result = pcd.mean(in_place(place, host), axis, keepdims=keepdims, **how(place))
             wanted = np.mean(host, axis, keepdims=keepdims)
             assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
             got = pcd.asnumpy(result).astype("c16")
@@ -399,23 +392,22 @@ def test_mean(dtype: np.dtype, place: str) -> None:
                 got, wanted.astype("c16"), rtol=1e-2 if dtype == "f2" else 1e-4, atol=1e-3
             )
     result = pcd.mean(
-        in_place(place, host), axis=0, dtype="f4" if dtype.kind != "c" else "c8", **kwargs
+        in_place(place, host), axis=0, dtype="f4" if dtype.kind != "c" else "c8", **how(place)
     )
     assert result.dtype == ("f4" if dtype.kind != "c" else "c8")
     out = pcd.zeros(6, "c16", "cuda" if place == "array" else "cpu")
-    assert pcd.mean(in_place(place, host), axis=1, out=out, **kwargs) is out
+    assert pcd.mean(in_place(place, host), axis=1, out=out, **how(place)) is out
     np.testing.assert_allclose(pcd.asnumpy(out), host.mean(1), rtol=1e-2, atol=1e-3)
 
 
 @cases.each_place()
 def test_mean_is_a_sum_and_a_quotient(place: str) -> None:
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
     host = _data(np.dtype("f4"), (3001,))
     wanted = _expected("sum", host) / np.float32(3001)
-    oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **kwargs)), wanted)
+    oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **how(place))), wanted)
     host = _data(np.dtype("i4"), (3001,))
     wanted = _expected("sum", host, dtype="f8") / 3001
-    oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **kwargs)), wanted)
+    oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **how(place))), wanted)
 
 
 # ---- dot, trace ----------------------------------------------------------------------------------
@@ -434,12 +426,11 @@ def _expected_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 @cases.each_place()
 @cases.each_dtype(DTYPES)
 def test_dot(dtype: np.dtype, place: str) -> None:
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
     for n in (0, 1, 2, 255, 257, 2049, 10_241, 70_001):
         a, b = _data(dtype, (n,)), _data(dtype, (n,), 1)
         for view in (lambda x: x, lambda x: x[::-1], lambda x: x[::3]):
             x, y = in_place(place, a), in_place(place, b)
-            result = pcd.dot(view(x), view(y), **kwargs)
+            result = pcd.dot(view(x), view(y), **how(place))
             oracle.assert_same(pcd.asnumpy(result), _expected_dot(view(a), view(b)), f"dot {n}")
         if place == "array":
             assert isinstance(x.dot(y), pcd.Array)
@@ -447,10 +438,9 @@ def test_dot(dtype: np.dtype, place: str) -> None:
 
 @cases.each_place()
 def test_dot_of_two_types(place: str) -> None:
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
     for a, b in itertools.product(DTYPES, repeat=2):
         x, y = _data(a, (300,)), _data(b, (300,), 1)
-        result = pcd.dot(in_place(place, x), in_place(place, y), **kwargs)
+        result = pcd.dot(in_place(place, x), in_place(place, y), **how(place))
         oracle.assert_same(pcd.asnumpy(result), _expected_dot(x, y), f"dot of {a} and {b}")
 
 
@@ -479,7 +469,6 @@ def test_dot_that_fails(device: str) -> None:
 @cases.each_place()
 @cases.each_dtype(DTYPES)
 def test_trace(dtype: np.dtype, place: str) -> None:
-    kwargs = {"device": "cuda"} if place == "cuda" else {}
     views: list[Callable[[Any], Any]] = [
         lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::-2], lambda x: x[:, :1],
         lambda x: x[:0],
@@ -489,13 +478,13 @@ def test_trace(dtype: np.dtype, place: str) -> None:
         a, x = view(host), view(in_place(place, host))
         for offset in (0, 1, -1, 39, -39, 300, -300):
             wanted = _expected("sum", np.diagonal(a, offset))
-            result = pcd.trace(x, offset, **kwargs)
+            result = pcd.trace(x, offset, **how(place))
             oracle.assert_same(pcd.asnumpy(result), wanted, f"trace of {dtype}, {offset}")
             if place == "array":
                 assert isinstance(result, pcd.Array)
                 oracle.assert_same(pcd.asnumpy(x.trace(offset)), wanted)
     with pytest.raises(ValueError, match="two dimensions"):
-        pcd.trace(x[0] if x.size else x.reshape(-1), **kwargs)
+        pcd.trace(x[0] if x.size else x.reshape(-1), **how(place))
 
 
 # ---- The short way -------------------------------------------------------------------------------

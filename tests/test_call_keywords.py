@@ -11,7 +11,7 @@ import cases
 import numpy as np
 import oracle
 import pytest
-from shared import in_place
+from shared import how, in_place
 
 import pkg as pcd
 
@@ -150,7 +150,6 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
         x = x.astype(x.dtype.newbyteorder("="))
     mask = np.array([[True], [False]])
     function = getattr(pcd, name)
-    device = {"device": "cuda"} if place == "cuda" else {}
     for number, reflected, out_dtype, where, casting in itertools.product(
         _BEYOND, (False, True), (None, "?", "f4"), (None, mask), ("same_kind", "no", "equiv")
     ):
@@ -163,7 +162,7 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
         there = tuple(in_place(place, a) if a is x else a for a in args)
         out = None if out_dtype is None else np.full((2, 3), 1, out_dtype)
         given = {} if out is None else {"out": in_place(place, out.copy())}
-        further = {**keywords, **device, **given}
+        further = {**keywords, **how(place), **given}
         if "where" in further:
             further["where"] = in_place(place, where)
         try:
@@ -185,15 +184,14 @@ def test_integers_and_numbers_beyond_their_type(name: str, dtype: str, place: st
 def test_bools_and_ints_of_any_size(name: str, place: str) -> None:
     """NumPy refuses these comparisons; here they have an answer, as beside integers."""
     mask = np.array([True, False])
-    device = {"device": "cuda"} if place == "cuda" else {}
     for number, args in itertools.product((2**63, -(2**70)), ((0, 1), (1, 0))):
         operands = [(in_place(place, mask), number)[k] for k in args]
-        actual = pcd.asnumpy(getattr(pcd, name)(*operands, **device))
+        actual = pcd.asnumpy(getattr(pcd, name)(*operands, **how(place)))
         numbers = [[(int(x), number)[k] for k in args] for x in mask]
         wanted = np.array([getattr(pcd, name)(*pair) for pair in numbers])
         oracle.assert_same(actual, wanted)
         expression = pcd.Expression(f"{name}(a, b)")
-        oracle.assert_same(pcd.asnumpy(expression(*operands, **device)), wanted)
+        oracle.assert_same(pcd.asnumpy(expression(*operands, **how(place))), wanted)
 
 
 _KINDS: dict[str, Any] = {
@@ -217,7 +215,6 @@ CASTINGS = ["no", "equiv", "safe", "same_kind", "unsafe"]
 def test_casting_rules(name: str, casting: str, place: str) -> None:
     """`casting` allows and refuses what NumPy's does, for each pair of kinds of operands."""
     function, numpys = getattr(pcd, name), getattr(np, name)
-    device = {"device": "cuda"} if place == "cuda" else {}
     for a, b in itertools.product(_KINDS, _KINDS):
         args = (_KINDS[a], _KINDS[b])[: function.nin]
         if not any(isinstance(x, np.ndarray) for x in args):
@@ -229,7 +226,7 @@ def test_casting_rules(name: str, casting: str, place: str) -> None:
             expected = _outcome(numpys, *args, casting=casting, **out)
             there = tuple(in_place(place, x) if isinstance(x, np.ndarray) else x for x in args)
             given = {} if out_dtype is None else {"out": in_place(place, np.zeros(3, out_dtype))}
-            actual = _outcome(function, *there, casting=casting, **device, **given)
+            actual = _outcome(function, *there, casting=casting, **how(place), **given)
             note = f"{name}({a}, {b}, casting={casting!r}, out={out_dtype}): {actual}"
             if isinstance(expected[1], str):
                 assert issubclass(actual[0], TypeError), f"{note}, NumPy: {expected}"
@@ -241,20 +238,19 @@ def test_casting_rules(name: str, casting: str, place: str) -> None:
 @cases.each_place()
 def test_enums_among_arrays(place: str) -> None:
     """A subclass of int has a type, as for NumPy, on every path."""
-    device = {"device": "cuda"} if place == "cuda" else {}
     for size in (3, 100_000):
         x = np.arange(size).astype("i1")
         there = in_place(place, x)
         for keywords in ({}, {"order": "C"}, {"where": np.array(True), "out": None}):
             wanted = np.add(x, Colour.RED)
             oracle.assert_same(
-                pcd.asnumpy(pcd.add(there, Colour.RED, **keywords, **device)), wanted
+                pcd.asnumpy(pcd.add(there, Colour.RED, **keywords, **how(place))), wanted
             )
         oracle.assert_same(
-            pcd.asnumpy(pcd.evaluate("x + c", {"x": there, "c": Colour.RED}, **device)), wanted
+            pcd.asnumpy(pcd.evaluate("x + c", {"x": there, "c": Colour.RED}, **how(place))), wanted
         )
         oracle.assert_same(
-            pcd.asnumpy(pcd.evaluate("x + c * 2", {"x": there, "c": Colour.RED}, **device)),
+            pcd.asnumpy(pcd.evaluate("x + c * 2", {"x": there, "c": Colour.RED}, **how(place))),
             x + Colour.RED * 2,
         )
 
@@ -397,7 +393,6 @@ def test_advice_on_masks() -> None:
 def test_operands_are_named_in_errors(place: str) -> None:
     """The error says what was given, and exposes nothing internal."""
     x = in_place(place, np.ones(2))
-    device = {"device": "cuda"} if place == "cuda" else {}
     for wrong, text in (
         *[("text", "str"), (None, "NoneType"), (object(), "object"), (print, "builtin")],
         *[(np.array(["a"]), "ndarray"), (np.longdouble(1), "longdouble"), ({}, "dict")],
@@ -406,14 +401,14 @@ def test_operands_are_named_in_errors(place: str) -> None:
             if place != "array" and isinstance(wrong, np.longdouble):
                 continue
             with pytest.raises(TypeError, match=text) as caught:
-                pcd.add(*args, **device)
+                pcd.add(*args, **how(place))
             assert "fit together" not in str(caught.value)
             assert "_ordinal" not in str(caught.value)
     with pytest.raises(TypeError, match=r"int64 and float; it is defined for int8,"):
-        pcd.left_shift(in_place(place, np.arange(2)), 1.5, **device)
+        pcd.left_shift(in_place(place, np.arange(2)), 1.5, **how(place))
     for keywords in ({"bogus": 1}, {"axis": 0}):
         with pytest.raises(TypeError, match=next(iter(keywords))):
-            pcd.add(x, 1, **keywords, **device)
+            pcd.add(x, 1, **keywords, **how(place))
 
 
 @pytest.mark.parametrize("wrong", [1, "ab", 2.5, print])

@@ -13,8 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
+from shared import fetched
 
 import pkg as pcd
 
@@ -136,7 +138,7 @@ SCALARS: list[tuple[str, tuple[Any, ...]]] = [
 
 
 def _bits(result: Any) -> tuple[Any, bytes]:
-    a = np.asarray(pcd.asnumpy(result) if isinstance(result, pcd.Array) else result)
+    a = np.asarray(fetched(result))
     return a.dtype, a.tobytes()
 
 
@@ -159,7 +161,7 @@ def test_arrays(name: str, dtype: str, n: int, mode: str) -> None:
 
 
 @pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@cases.each_device()
 def test_numbers(device: str, mode: str) -> None:
     for name, numbers in SCALARS:
         operation = getattr(pcd, name)

@@ -328,7 +328,7 @@ def test_functions_of_complex_numbers_are_cmaths(name: str, device: str) -> None
             assert ours == wanted, f"{name}({z}): {ours}, {wanted}"
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@cases.each_device()
 @pytest.mark.parametrize("name", ["add", "subtract", "multiply", "minimum", "bitwise_or"])
 @pytest.mark.parametrize("dtype", ["i8", "u8", "f8", "?"])
 def test_ints_beyond_int64_are_refused_before_the_type_of_out(

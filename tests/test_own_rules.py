@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from shared import library
@@ -412,7 +413,7 @@ def test_no_place_unwraps(place: str, kind: str, shape: tuple[int, ...]) -> None
 DOMAINS = "sqrt log log2 log10 tan arcsin arccos arccosh arctanh divide floor_divide remainder fmod"
 
 
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@cases.each_device()
 @pytest.mark.parametrize("name", DOMAINS.split())
 def test_masked_arrays_mask_what_has_no_value(name: str, device: str) -> None:
     x = np.ma.array([-2.0, 0.0, 0.5, 1.0, 3.0], mask=[0, 0, 0, 0, 1])

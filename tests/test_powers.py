@@ -16,6 +16,7 @@ import generators
 import numpy as np
 import oracle
 import pytest
+from shared import fetched
 
 import pkg as pcd
 
@@ -156,8 +157,7 @@ def _evaluate(text: str, place: str, a: Any, b: Any, n: Any) -> Any:
     names = {"a": a, "b": b, "n": n}
     if place == "array":
         names = {name: cases.Movers().move(x) if np.ndim(x) else x for name, x in names.items()}
-        result = pcd.evaluate(text, names)
-        return pcd.asnumpy(result) if isinstance(result, pcd.Array) else result
+        return fetched(pcd.evaluate(text, names))
     return pcd.evaluate(text, names, device=place)
 
 
@@ -385,7 +385,7 @@ def test_pandas_computes_here() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@cases.each_device()
 def test_the_exponent_2(dtype: str, device: str) -> None:
     """A single exponent 2 uses `square`, and has the bits of an array of exponents."""
     rng = np.random.default_rng(0)

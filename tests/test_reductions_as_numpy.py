@@ -16,7 +16,7 @@ import oracle
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from shared import in_place
+from shared import how, in_place
 
 import pkg as pcd
 from pkg import core
@@ -62,11 +62,10 @@ def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kw
     ours, theirs = getattr(pcd, name), getattr(np, name)
     if name == "mean" and host.size == 0 and np.dtype(kwargs.get("dtype", "f8")).kind in "biu":
         return  # an integer for NaN
-    device: Any = {"device": "cuda"} if place == "cuda" else {}
     x = in_place(place, host)
     if out is None:
         wanted = _outcome(theirs, host, **kwargs)
-        result = _outcome(ours, x, **kwargs, **device)
+        result = _outcome(ours, x, **kwargs, **how(place))
         if isinstance(wanted, str) or isinstance(result, str):
             assert isinstance(result, str) and isinstance(wanted, str), (
                 f"{note}: {result}, {wanted}"
@@ -83,7 +82,7 @@ def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kw
         return
     wanted_out = np.full(np.shape(shape), 1, out)
     given_out = in_place(place, np.full(np.shape(shape), 1, out))
-    result = _outcome(ours, x, out=given_out, **kwargs, **device)
+    result = _outcome(ours, x, out=given_out, **kwargs, **how(place))
     if not np.can_cast(
         _computed_type(name, host.dtype, kwargs.get("dtype"), out), out, "same_kind"
     ):
@@ -143,14 +142,12 @@ def test_generated(place: str, data: st.DataObject) -> None:
 
 @cases.each_place()
 def test_an_output_chooses_the_type(place: str) -> None:
-    device: Any = {"device": "cuda"} if place == "cuda" else {}
-    x = in_place(place, np.full(4, 2**62))
-    wide = in_place(place, np.empty(()))
-    assert pcd.asnumpy(pcd.sum(x, out=wide, **device)) == 2.0**64
-    small = in_place(place, np.full(300, 100, "i1"))
-    assert pcd.asnumpy(pcd.sum(small, out=in_place(place, np.empty((), "i4")), **device)) == 30000
-    half = in_place(place, np.full(4, 60000, "e"))
-    assert pcd.asnumpy(pcd.sum(half, out=in_place(place, np.empty((), "f")), **device)) == 240000
+    for x, dtype, total in (
+        (np.full(4, 2**62), "f8", 2.0**64), (np.full(300, 100, "i1"), "i4", 30000),
+        (np.full(4, 60000, "e"), "f4", 240000),
+    ):  # fmt: skip
+        out = in_place(place, np.empty((), dtype))
+        assert pcd.asnumpy(pcd.sum(in_place(place, x), out=out, **how(place))) == total
 
 
 LENGTHS = (*range(1, 21), 255, 256, 257, 2047, 2048, 2049, 4095, 4096, 4097, 2**16 + 3)
@@ -199,11 +196,10 @@ def test_numpy_takes_the_first() -> None:
 @pytest.mark.parametrize("dtype", ["F", "D"])
 @pytest.mark.parametrize("kind", ["zeros", "nans", "few nans"])
 def test_the_first_of_equal_complex_numbers(dtype: str, kind: str, place: str) -> None:
-    device: Any = {"device": "cuda"} if place == "cuda" else {}
     for seed, length in enumerate(LENGTHS):
         host = _equal_numbers(dtype, (length,), kind, seed)
         for x, name in itertools.product((host, host[::-1], host[::3]), ("min", "max")):
-            result = getattr(pcd, name)(in_place(place, x), **device)
+            result = getattr(pcd, name)(in_place(place, x), **how(place))
             _assert_first(result, getattr(np, name)(x), (name, length, x.strides))
 
 
@@ -211,7 +207,6 @@ def test_the_first_of_equal_complex_numbers(dtype: str, kind: str, place: str) -
 @pytest.mark.parametrize("dtype", ["F", "D"])
 @pytest.mark.parametrize("kind", ["zeros", "nans", "few nans"])
 def test_the_first_of_equal_complex_numbers_along_axes(dtype: str, kind: str, place: str) -> None:
-    device: Any = {"device": "cuda"} if place == "cuda" else {}
     for seed, shape in enumerate(MATRICES):
         host = _equal_numbers(dtype, shape, kind, seed)
         views = (host, np.asfortranarray(host), host.T, host[::-1], host[..., ::-2], np.flip(host))
@@ -223,14 +218,13 @@ def test_the_first_of_equal_complex_numbers_along_axes(dtype: str, kind: str, pl
                 note = (name, x.shape, x.strides, axes)
                 if x is host or len(axes) == 1:
                     _assert_first(getattr(np, name)(x, axis=axes), wanted, note)
-                result = getattr(pcd, name)(in_place(place, x), axis=axes, **device)
+                result = getattr(pcd, name)(in_place(place, x), axis=axes, **how(place))
                 _assert_first(result, wanted, note)
 
 
 @cases.each_place()
 @pytest.mark.parametrize("kind", ["zeros", "nans", "few nans"])
 def test_the_first_of_equal_complex_numbers_of_an_expression(kind: str, place: str) -> None:
-    device: Any = {"device": "cuda"} if place == "cuda" else {}
     for seed, shape in enumerate([(1,), (17,), (257,), (4097,), (70_003,), *MATRICES]):
         host = _equal_numbers("D", shape, kind, seed)
         x = in_place(place, host)
@@ -239,7 +233,7 @@ def test_the_first_of_equal_complex_numbers_of_an_expression(kind: str, place: s
                 expression = pcd.Expression(f"{name}(x + 0, axis={axis})")
                 wanted = getattr(np, name)(host + 0, axis=axis)
                 for _ in range(2):  # the second call may take a shorter way
-                    _assert_first(expression(x, **device), wanted, (name, shape, axis))
+                    _assert_first(expression(x, **how(place)), wanted, (name, shape, axis))
 
 
 @pytest.mark.parametrize("threads", [1, 4])
@@ -287,10 +281,9 @@ def test_outputs_that_do_not_fit(place: str) -> None:
 
 @cases.each_place()
 def test_an_output_that_is_the_input(place: str) -> None:
-    device: Any = {"device": "cuda"} if place == "cuda" else {}
     host = np.arange(12.0).reshape(3, 4)
     x = in_place(place, host.copy())
-    assert pcd.sum(x, axis=0, out=x[1], **device) is not None
+    assert pcd.sum(x, axis=0, out=x[1], **how(place)) is not None
     wanted = host.copy()
     np.sum(host, axis=0, out=wanted[1])
     oracle.assert_same(pcd.asnumpy(x), wanted)
