@@ -38,16 +38,7 @@ from .._typing import Host, overload
 from .._warnings import call_for_user
 from .columns import look_up
 from .datasets import fill, is_dataset
-from .graph import (
-    Graph,
-    check_parts,
-    of_numbers,
-    on_numbers,
-    on_samples,
-    operands,
-    part_of,
-    text_of,
-)
+from .graph import Graph, check_parts, needed, of_numbers, on_numbers, on_samples, operands, text_of
 from .lowering import Lowered, Static, describe, lower
 from .parsing import parse
 
@@ -185,7 +176,7 @@ class _Part(NamedTuple):
 
     @classmethod
     def of(cls, graph: Graph, k: int) -> _Part:
-        part = part_of(graph, k)
+        part = needed(graph.inputs, graph.nodes, k)
         return cls(k, part, tuple(map(graph.inputs.index, part.inputs)))
 
 
@@ -748,12 +739,10 @@ def named(name: str, text: str) -> Expression:
     return expression
 
 
-def _power(exponent: float) -> Expression:
-    """Returns what computes the power of an Array; an int and an equal float are two exponents."""
-    return named("power", f"x ** {exponent!r}")
-
-
-core.slow_paths["raised"] = lru_cache(maxsize=None, typed=True)(_power)
+#: Returns what computes the power of an Array; an int and an equal float are two exponents.
+core.slow_paths["raised"] = lru_cache(maxsize=None, typed=True)(
+    lambda exponent: named("power", f"x ** {exponent!r}")
+)
 
 
 def of_graph(graph: Graph, name: str = "expression") -> Expression:

@@ -257,16 +257,11 @@ class Builder:
 
     def graph(self, root: int, reduction: Reduction | None = None) -> Graph:
         """Returns the graph of the nodes that `root` needs."""
-        return _needed(self.inputs, self.nodes, root, reduction)
+        return needed(self.inputs, self.nodes, root, reduction)
 
 
-def part_of(graph: Graph, root: int) -> Graph:
-    """Returns the graph of the nodes that one node of a graph needs."""
-    return _needed(graph.inputs, graph.nodes, root, None)
-
-
-def _needed(
-    names: Sequence[str], nodes: Sequence[Node], root: int, reduction: Reduction | None
+def needed(
+    names: Sequence[str], nodes: Sequence[Node], root: int, reduction: Reduction | None = None
 ) -> Graph:
     """Returns the graph of the nodes that `root` needs, operands first.
 
