@@ -176,6 +176,9 @@ ARRAY = _all("array")
 #: Every element type, in the order of the table.
 DTYPES = list(dict.fromkeys(case.dtype for case in CPU))
 
+#: And bool, in which few operations compute.
+WITH_BOOL = [np.dtype(bool), *DTYPES]
+
 INTEGERS = [dtype for dtype in DTYPES if dtype.kind in "iu"]
 FLOATS = [dtype for dtype in DTYPES if dtype.kind == "f"]
 COMPLEX = [dtype for dtype in DTYPES if dtype.kind == "c"]

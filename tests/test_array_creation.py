@@ -21,14 +21,13 @@ import pkg as pcd
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 
-DTYPES = [np.dtype(bool), *cases.DTYPES]
 SHAPES = [(), (0,), (1,), (5,), (3, 0, 2), (2, 3), (4, 1, 3), (1,) * 64]
 
 
 # ---- From what is there --------------------------------------------------------------------------
 
 
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 @pytest.mark.parametrize("layout", generators.INPUT_LAYOUTS)
 def test_asarray_of_numpy(dtype: np.dtype, layout: str) -> None:
     for shape in ((7,), (4, 5), (2, 3, 4), (0, 3), ()):
@@ -46,8 +45,8 @@ def test_asarray_of_numpy(dtype: np.dtype, layout: str) -> None:
         oracle.assert_same(out, data)
 
 
-@cases.each_dtype(DTYPES, "to")
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL, "to")
+@cases.each_dtype(cases.WITH_BOOL)
 def test_asarray_converts(dtype: np.dtype, to: np.dtype) -> None:
     """Converts as astype() does, and back into an array of another type."""
     if dtype.kind == "c" and to.kind not in "cb":
@@ -150,7 +149,7 @@ def test_byte_order() -> None:
 # ---- New ones ------------------------------------------------------------------------------------
 
 
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: str(shape)[:12])
 def test_filled(dtype: np.dtype, shape: tuple[int, ...]) -> None:
     for order in "CF":
@@ -244,7 +243,7 @@ def test_making_that_fails() -> None:
         pcd.Array()
 
 
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_like(dtype: np.dtype) -> None:
     for host in (np.ones((2, 3), dtype), np.ones((2, 3), dtype, "F"), np.ones((), dtype)):
         x = pcd.asarray(host, device="cuda")
@@ -264,7 +263,7 @@ def test_like(dtype: np.dtype) -> None:
 
 # ---- Sequences -----------------------------------------------------------------------------------
 
-NUMERIC = [dtype for dtype in DTYPES if dtype.kind in "iuf"]
+NUMERIC = [dtype for dtype in cases.WITH_BOOL if dtype.kind in "iuf"]
 
 
 @pytest.mark.parametrize(

@@ -22,13 +22,11 @@ import pkg as pcd
 
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 
-DTYPES = [np.dtype(bool), *cases.DTYPES]
-
 
 # ---- Attributes ----------------------------------------------------------------------------------
 
 
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_attributes(dtype: np.dtype) -> None:
     host = generators.moderate(dtype).reshape(3, 4)
     x = on_gpu(host)
@@ -58,7 +56,7 @@ def test_size_in_memory() -> None:
 # ---- One number ----------------------------------------------------------------------------------
 
 
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_numbers(dtype: np.dtype) -> None:
     for shape in ((), (1,), (1, 1)):
         for value in (0, 1, 3):
@@ -199,7 +197,7 @@ def test_format() -> None:
 # ---- Copies and pickles --------------------------------------------------------------------------
 
 
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_pickle_and_copy(dtype: np.dtype) -> None:
     host = generators.moderate(dtype).reshape(3, 4)
     for x, wanted in (

@@ -21,7 +21,6 @@ import pkg as pcd
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-DTYPES = [np.dtype(bool), *cases.DTYPES]
 
 NAMES = ("sum", "prod", "min", "max")
 
@@ -127,7 +126,7 @@ def _check(place: str, name: str, host: np.ndarray, array: Any = None, **kwargs:
 
 @cases.each_place()
 @pytest.mark.parametrize("name", NAMES)
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_every_length(dtype: np.dtype, name: str, place: str) -> None:
     data = _data(dtype, (LENGTHS[-1],))
     for n in (*LENGTHS, *((0,) if name in ("sum", "prod") else ())):
@@ -170,7 +169,7 @@ def test_long_axes(shape: tuple[int, ...], dtype: np.dtype, place: str) -> None:
 @cases.each_place()
 @given(data=st.data())
 def test_any_reduction(place: str, data: st.DataObject) -> None:
-    dtype = data.draw(st.sampled_from(DTYPES))
+    dtype = data.draw(st.sampled_from(cases.WITH_BOOL))
     shape = data.draw(hnp.array_shapes(min_dims=0, max_dims=5, min_side=1, max_side=8))
     host = _data(dtype, shape, data.draw(st.integers(0, 9)))
     index = data.draw(hnp.basic_indices(shape))
@@ -218,7 +217,7 @@ def test_large(place: str) -> None:
 
 @cases.each_place()
 @pytest.mark.parametrize("name", ["sum", "prod"])
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_dtype(dtype: np.dtype, name: str, place: str) -> None:
     """The elements are converted first."""
     host = _data(dtype, (3, 300))
@@ -378,7 +377,7 @@ def test_sums_are_accurate(n: int, dtype: str, place: str) -> None:
 
 
 @cases.each_place()
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_mean(dtype: np.dtype, place: str) -> None:
     """The sum, divided by the number of its terms."""
     host = _data(dtype, (6, 500))
@@ -424,7 +423,7 @@ def _expected_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 @cases.each_place()
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_dot(dtype: np.dtype, place: str) -> None:
     for n in (0, 1, 2, 255, 257, 2049, 10_241, 70_001):
         a, b = _data(dtype, (n,)), _data(dtype, (n,), 1)
@@ -438,7 +437,7 @@ def test_dot(dtype: np.dtype, place: str) -> None:
 
 @cases.each_place()
 def test_dot_of_two_types(place: str) -> None:
-    for a, b in itertools.product(DTYPES, repeat=2):
+    for a, b in itertools.product(cases.WITH_BOOL, repeat=2):
         x, y = _data(a, (300,)), _data(b, (300,), 1)
         result = pcd.dot(in_place(place, x), in_place(place, y), **how(place))
         oracle.assert_same(pcd.asnumpy(result), _expected_dot(x, y), f"dot of {a} and {b}")
@@ -467,7 +466,7 @@ def test_dot_that_fails(device: str) -> None:
 
 
 @cases.each_place()
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_trace(dtype: np.dtype, place: str) -> None:
     views: list[Callable[[Any], Any]] = [
         lambda x: x, lambda x: x.T, lambda x: x[::-1], lambda x: x[:, ::-2], lambda x: x[:, :1],
@@ -499,7 +498,7 @@ def _outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 @pytest.mark.gpu
-@cases.each_dtype(DTYPES)
+@cases.each_dtype(cases.WITH_BOOL)
 def test_usual_calls_give_what_the_general_ones_give(dtype: np.dtype) -> None:
     """A call with `device=` bypasses the fast functions of core."""
     for shape in ((), (3,), (2, 3, 4), (2, 0, 3), (1, 5, 1)):
@@ -514,7 +513,7 @@ def test_usual_calls_give_what_the_general_ones_give(dtype: np.dtype) -> None:
             wanted = _outcome(function, view, axis, keepdims=keepdims, device="cuda")
             got = _outcome(function, view, axis, keepdims=keepdims)
             assert got == wanted, f"{name} of {dtype}, {view.shape}, axis={axis}, {keepdims}"
-    for other in DTYPES:
+    for other in cases.WITH_BOOL:
         a, b = in_place("array", _data(dtype, (7,))), in_place("array", _data(other, (7,)))
         wanted = _outcome(pcd.dot, a, b, device="cuda")
         assert _outcome(pcd.dot, a, b) == wanted, f"dot of {dtype} and {other}"

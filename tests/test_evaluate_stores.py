@@ -118,23 +118,14 @@ def test_from_each_to_each(source: str, target: str, chunk: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("dtype", ["i1", "u8", "f4", "f8"])
+@pytest.mark.parametrize("dtype", ["i1", "u8", "f4", "f8", "?", "f2", "c8", "c16"])
 def test_types(kind: str, dtype: str) -> None:
-    a = values(np.dtype(dtype), 1000, 3).reshape(10, 100)
-    if kind == "nc":
-        a = np.nan_to_num(a) if dtype[0] == "f" else a
+    if kind == "nc" and dtype in ("?", "f2", "c8", "c16"):
+        pytest.skip("netCDF has no such type")
+    a = np.arange(1000) % 3 == 0 if dtype == "?" else values(np.dtype(dtype), 1000, 3)
+    a = (np.nan_to_num(a) if kind == "nc" else a).reshape(10, 100)
     assert main(["a", save(kind, "a", a), "-o", place(kind, "out")]) == 0
     assert_bits(load(kind), a)
-
-
-@pytest.mark.parametrize("kind", ["h5", "zarr"])
-@pytest.mark.parametrize("dtype", ["?", "f2", "c8", "c16"])
-def test_types_that_netcdf_lacks(kind: str, dtype: str) -> None:
-    test_types(kind, dtype) if dtype != "?" else None
-    a = np.arange(20).reshape(4, 5) % 3 == 0
-    arguments = ["a < 5", save(kind, "b", a.astype("f4")).replace("b=", "a=")]
-    assert main([*arguments, "-o", f"mask{place(kind, 'out')}"]) == 0
-    assert (load(kind, "maskout") if kind == "zarr" else 1) is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)

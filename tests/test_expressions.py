@@ -45,7 +45,7 @@ def test_random_expressions_over_many_elements(place: str, data: Any) -> None:
     n = data.draw(st.sampled_from([*generators.LENGTHS[-9:], generators.LARGE_LENGTHS[0]]))
     names = trees.NAMES[:2]
     tree = data.draw(trees.trees(names, 6))
-    dtypes = data.draw(st.tuples(*[st.sampled_from(trees.DTYPES[1:])] * 2))
+    dtypes = data.draw(st.tuples(*[st.sampled_from(cases.WITH_BOOL[1:])] * 2))
     inputs = {name: generators.values(t, n) for name, t in zip(names, dtypes, strict=True)}
     text = trees.text(tree)
     used = {name: inputs[name] for name in names if name in trees.names(tree)}

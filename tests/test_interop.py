@@ -17,6 +17,7 @@ from ctypes import POINTER, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uin
 from ctypes import c_void_p as pointer
 from typing import Any
 
+import cases
 import numpy as np
 import pytest
 from numpy.lib.stride_tricks import as_strided
@@ -25,8 +26,6 @@ import pkg as pcd
 from pkg import _interop, core
 
 pytestmark = pytest.mark.gpu
-
-DTYPES = [np.dtype(code) for code in "?bhilBHILefdFD"]
 
 # ---- DLPack's structures, and what a C library does with capsules --------------------------------
 
@@ -230,7 +229,7 @@ each_kind = pytest.mark.parametrize("is_versioned", [False, True], ids=["0.x", "
 
 
 @each_kind
-@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize("dtype", cases.WITH_BOOL, ids=str)
 def test_a_capsule_describes_the_array(dtype: np.dtype, is_versioned: bool) -> None:
     array = gpu(np.arange(12).reshape(3, 4).astype(dtype))
     c = Consumer(core.to_dlpack(array, is_versioned))
@@ -394,7 +393,7 @@ def test_streams_that_are_no_streams() -> None:
 
 @each_view
 def test_interface_round_trips(of: Any) -> None:
-    for dtype in DTYPES:
+    for dtype in cases.WITH_BOOL:
         _interface_round_trip(of, dtype)
 
 
@@ -564,7 +563,7 @@ def test_the_interface_keeps_its_owner() -> None:
 @each_kind
 @each_view
 def test_capsule_round_trips(of: Any, is_versioned: bool) -> None:
-    for dtype in DTYPES:
+    for dtype in cases.WITH_BOOL:
         _capsule_round_trip(of, dtype, is_versioned)
 
 

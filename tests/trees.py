@@ -38,8 +38,6 @@ FUNCTIONS = {
     "complex": 2,
 }
 
-DTYPES = [np.dtype(char) for char in "?bhilBHILefdFD"]
-
 
 def _complex(real: Any, imag: Any) -> Any:
     """The complex numbers of these parts, in the type to which NumPy promotes both."""
@@ -305,10 +303,10 @@ def inputs(draw: Any, names: list[str], max_side: int = 9) -> dict[str, Any]:
             num_shapes=len(names), min_side=0, max_side=max_side, max_dims=3
         )
     ).input_shapes
-    few = draw(st.lists(st.sampled_from(DTYPES), min_size=1, max_size=2))
+    few = draw(st.lists(st.sampled_from(cases.WITH_BOOL), min_size=1, max_size=2))
     given: dict[str, Any] = {}
     for name, shape in zip(names, shapes, strict=True):
-        dtype = draw(st.sampled_from(few) | st.sampled_from(DTYPES))
+        dtype = draw(st.sampled_from(few) | st.sampled_from(cases.WITH_BOOL))
         kind = draw(st.integers(0, 6))
         if kind == 0:
             given[name] = draw(_numbers | st.booleans())
