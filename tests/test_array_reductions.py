@@ -265,20 +265,23 @@ def test_out(place: str) -> None:
                 assert np.array_equal(generators.surroundings(target), around)
 
 
-@cases.each_device()
-def test_out_that_does_not_fit(device: str) -> None:
-    x = pcd.ones((4, 5), device=device)
-    other = np.ones(5) if device == "cuda" else [1.0] * 5
+@cases.each_place()
+def test_out_that_does_not_fit(place: str) -> None:
+    x, own = in_place(place, np.ones((4, 5))), in_place(place, np.ones(5))
+    refused = [[1.0] * 5, (own,), 5, *([np.ones(5)] if place == "array" else [])]
     for name in (*NAMES, "mean"):
         function = getattr(pcd, name)
-        with pytest.raises(ValueError, match="shape"):
-            function(x, axis=0, out=pcd.ones(4, device=device))
-        with pytest.raises(ValueError, match="shape"):
-            function(x, out=pcd.ones(1, device=device))
+        for axis, shape in ((0, 4), (0, (1, 5)), (0, ()), (None, 1)):
+            with pytest.raises(ValueError, match="shape"):
+                function(x, axis, out=in_place(place, np.ones(shape)), **how(place))
         with pytest.raises(TypeError):
-            function(x, axis=0, out=pcd.ones(5, "i4", device))
-        with pytest.raises(TypeError, match="out must be"):
-            function(x, axis=0, out=other)
+            function(x, axis=0, out=in_place(place, np.ones(5, "i4")), **how(place))
+        for out in refused:
+            with pytest.raises(TypeError, match="out must be"):
+                function(x, axis=0, out=out, **how(place))
+    own.flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        pcd.sum(x, axis=0, out=own, **how(place))
 
 
 @cases.each_device()

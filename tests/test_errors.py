@@ -219,11 +219,6 @@ def test_devices_that_are_no_strings(device: Any) -> None:
             call()
 
 
-def test_a_string_that_is_no_unicode() -> None:
-    with pytest.raises(ValueError, match="unknown device"):
-        pcd.add(1, 2, device="\ud800")
-
-
 def test_core_functions_check_their_arguments() -> None:
     """They are not public, but a mistake in the package must not crash."""
     core, a = pcd.core, np.ones(3)

@@ -157,17 +157,6 @@ def test_trace_of_what_it_cannot(device: str) -> None:
         pcd.trace([[1, 2], [3]], device=device)
 
 
-@pytest.mark.gpu
-@cases.each_dtype(cases.DTYPES)
-@pytest.mark.usefixtures("quiet")
-def test_trace_has_the_same_bits_on_both_devices(dtype: np.dtype) -> None:
-    for n in (3, 300, 2500):
-        matrix = generators.values(dtype, n * 100).reshape(-1, 100)
-        for offset in (-(n // 3), 0, 50):
-            cpu, cuda = (pcd.trace(matrix, offset, device=device) for device in ("cpu", "cuda"))
-            oracle.assert_same(cuda, cpu, f"trace-{dtype}-cuda", [matrix])
-
-
 # ---- fib -----------------------------------------------------------------------------------------
 
 
