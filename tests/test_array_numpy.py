@@ -576,22 +576,6 @@ def test_operands_without_axes_in_the_other_byte_order() -> None:
             oracle.assert_same(pcd.asnumpy(ours), wanted)
 
 
-def test_divmod_of_scalars_and_arrays() -> None:
-    host = np.array([3, -5, 7])
-    x = pcd.asarray(host, device="cuda")
-    for given, plain in (((np.int8(2), x), (np.int8(2), host)), ((x, x), (host, host))):
-        for function in (divmod, np.divmod):
-            for ours, wanted in zip(function(*given), function(*plain), strict=True):
-                oracle.assert_same(pcd.asnumpy(ours), wanted)
-
-
-def test_positive_is_not_defined_for_bool() -> None:
-    x = pcd.asarray([[1, 2], [3, 4]], device="cuda").T
-    assert (+x).tolist() == [[1, 3], [2, 4]] and +x is not x
-    with pytest.raises(TypeError, match="positive"):
-        operator.pos(x > 1)
-
-
 def test_the_error_for_what_is_no_number() -> None:
     x = pcd.ones((3,), device="cuda")
     for value in ("a", {}, None):

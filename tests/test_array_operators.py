@@ -177,18 +177,20 @@ def test_unary() -> None:
         if dtype.kind != "c":
             oracle.assert_same(pcd.asnumpy(abs(x)), abs(a))
     assert (~on_gpu(np.array([True]))).tolist() == [False]
-    with pytest.raises(TypeError, match="negative is not defined for bool: use ~"):
-        operator.neg(on_gpu(np.array([True])))
+    for refused, text in ((operator.neg, "negative is not defined for bool: use ~"),
+                          (operator.pos, "positive is not defined for bool")):  # fmt: skip
+        with pytest.raises(TypeError, match=text):
+            refused(on_gpu(np.array([True])))
     with pytest.raises(TypeError):
         operator.matmul(on_gpu(np.arange(3)), on_gpu(np.arange(3)))
 
 
 def test_divmod() -> None:
     a, b = generators.moderate(np.dtype("i4")), generators.moderate(np.dtype("i4"), seed=1)
-    for args in ((a, b), (a, 7), (100, b)):
-        ours, numpys = divmod(*(on_gpu(x) for x in args)), divmod(*args)
-        for got, wanted in zip(ours, numpys, strict=True):
-            oracle.assert_same(pcd.asnumpy(got), wanted)
+    for args in ((a, b), (a, a), (a, 7), (100, b), (np.int8(2), b)):
+        for function in (divmod, np.divmod):
+            for got, wanted in zip(function(*map(on_gpu, args)), function(*args), strict=True):
+                oracle.assert_same(pcd.asnumpy(got), wanted)
 
 
 # ---- In place ------------------------------------------------------------------------------------

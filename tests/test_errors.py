@@ -195,8 +195,10 @@ def test_memory_that_runs_out(operation: Any, device: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "device", ["gpu", "", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:12345", "cpu:0\0"]
-)
+    "device",
+    ["gpu", "", "CPU", "cuda:", "cuda:x", "cuda:-1", "cuda:1 ", "cuda:12345", "cpu:0\0",
+     "cuda:al", "cuda:all ", "cuda:ALL", "all"],
+)  # fmt: skip
 def test_unknown_devices(device: str) -> None:
     """The text says what was given, and what is possible."""
     calls = [lambda: pcd.add(1, 2, device=device), lambda: pcd.add(np.ones(2), 1, device=device)]

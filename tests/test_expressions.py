@@ -398,11 +398,6 @@ def test_order_of_arrays(layout: str, order: str) -> None:
     oracle.assert_same(cases.to_host(result), a * 2 + 1)
 
 
-def test_unknown_order() -> None:
-    with pytest.raises(ValueError, match='"C", "F", "A" or "K", not \'X\''):
-        evaluate("a", {"a": np.ones(3)}, order="X")
-
-
 def test_shapes_that_do_not_broadcast() -> None:
     """The error names both inputs, with their shapes."""
     with pytest.raises(ValueError, match=r"do not broadcast: a \(3,\), b \(4,\)"):

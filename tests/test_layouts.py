@@ -140,15 +140,6 @@ def test_memory_order_of_new_outputs(place: str, order: str, layouts: tuple[str,
 
 
 @cases.each_device()
-def test_many_dimensions(device: str) -> None:
-    """As many dimensions as NumPy allows: 64."""
-    shape = (2, 1) * 8 + (1,) * 48
-    a = generators.values(np.dtype("f8"), 256).reshape(shape)
-    for x in (a, a.T, a[::-1]):
-        oracle.assert_same(pcd.add(x, x, device=device), np.add(x, x), "add", [x, x])
-
-
-@cases.each_device()
 def test_memory_that_is_mapped_read_only(device: str, tmp_path) -> None:
     a = generators.values(np.dtype("i4"), 1000)
     a.tofile(tmp_path / "a")

@@ -90,27 +90,6 @@ def test_other_threads_run_meanwhile(compute: Callable[..., Any]) -> None:
     assert most > 1000, "no other thread ran during a call of many milliseconds"
 
 
-def test_threads_that_share_an_expression() -> None:
-    """Uses more types than it remembers: each call replaces programs that others may be using."""
-    e = pcd.Expression("a * b + a")
-    codes = "bhilBHILefd"
-    start = threading.Barrier(4)
-
-    def work(seed: int) -> None:
-        rng = np.random.default_rng(seed)
-        start.wait(30)
-        for _ in range(400):
-            x, y = (np.arange(1, 9).astype(codes[k]) for k in rng.integers(len(codes), size=2))
-            if rng.integers(4) == 0:
-                y = 3
-            result = e(x, y)
-            assert result.dtype == (x * y + x).dtype
-            assert (result == np.arange(1, 9) * (y + 1)).all()
-
-    with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
-
-
 @pytest.mark.gpu
 def test_threads_that_share_an_array_on_streams() -> None:
     """The streams that have used a memory are recorded by all threads."""
