@@ -134,7 +134,6 @@ class GpuCase(Case):
     is_checked: bool = True
     nbytes: int | None = None
     enqueue: bool = False
-    with_launch: bool = False
     tolerance: float = 0.0
 
     def facts(self) -> dict[str, Any]:
@@ -175,8 +174,6 @@ class GpuCase(Case):
             prepared.add(library.name, self._timer, library, host, want)
         if nbytes:
             add_ceiling(prepared, environment)
-        if self.with_launch:
-            prepared.add_launch(environment)
         return prepared
 
     def _check(self, want: Any, result: Any) -> None:
@@ -333,7 +330,6 @@ def _reduction_cases(nbytes: int) -> Iterator[Case]:
         arrays=vectors("a", "f4", size, size),
         nbytes=0,
         tolerance=1e-4,
-        with_launch=True,
     )
 
 
@@ -439,8 +435,9 @@ class TraceCase(GpuCase):
     def prepare(self, environment: Environment) -> Prepared:
         prepared = super().prepare(environment)
         for timer in prepared.timers.values():
-            if isinstance(timer, Burst):
-                timer.calls = 1
+            assert isinstance(timer, Burst)
+            timer.calls = 1
+        prepared.add_launch(environment)
         return prepared
 
 
