@@ -13,10 +13,12 @@ from pathlib import Path
 import pytest
 from installs import CMAKE_TOOLS, Environment, EnvironmentMaker, Machine, Wheel, build_wheel, run
 
-# Adds, reports where the package came from, and fails if a CUDA library had to be found.
-#: The largest wheel with CUDA, for one architecture.
-CUDA_WHEEL_NBYTES = 3_000_000
+#: The largest wheels: with CUDA for one architecture, as PTX for later ones adds 0.9 MB.
+WHEELS = pytest.mark.parametrize(
+    ("made", "limit"), [("cpu_wheel", 1_330_000), ("cuda_wheel", 3_000_000)]
+)
 
+# Adds, reports where the package came from, and fails if a CUDA library had to be found.
 WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__version__, pcd.__file__)"
 
 # For developers, and of no use without the repository.
@@ -80,19 +82,16 @@ def check_members(wheel: Path, tree: Path) -> None:
     assert names - {extension} == expected_members(wheel, tree)
 
 
-def test_wheel_members(cpu_wheel: Wheel, tree: Path) -> None:
-    check_members(cpu_wheel.path, tree)
+@WHEELS
+def test_wheel_members_and_size(
+    made: str, limit: int, request: pytest.FixtureRequest, tree: Path
+) -> None:
+    wheel: Path = request.getfixturevalue(made).path
+    check_members(wheel, tree)
+    assert wheel.stat().st_size < limit
 
 
-def test_cuda_wheel_members_and_size(cuda_wheel: Wheel, tree: Path) -> None:
-    check_members(cuda_wheel.path, tree)
-    # For one architecture; PTX for later ones (90 instead of 90-real) adds 0.9 MB.
-    assert cuda_wheel.path.stat().st_size < CUDA_WHEEL_NBYTES
-
-
-@pytest.mark.parametrize(
-    ("made", "limit"), [("cpu_wheel", 1_330_000), ("cuda_wheel", CUDA_WHEEL_NBYTES)]
-)
+@WHEELS
 def test_wheel_becomes_a_manylinux_wheel(
     made: str,
     limit: int,
@@ -301,37 +300,35 @@ def test_mylib_root_without_a_library(unpacked: Path, machine: Machine, tmp_path
     assert "mylib.h" in message and "libmylib.so" in message and "unset it" in message
 
 
-def test_mylib_root_with_another_header(
-    unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path
+@pytest.mark.parametrize("name", ["include/mylib.h", "lib/libmylib.so"])
+def test_mylib_root_of_another_version(
+    name: str, unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path
 ) -> None:
-    root = tmp_path / "root"
-    shutil.copytree(prefix, root)
-    header = root / "include" / "mylib.h"
-    header.write_text(re.sub(r"(MYLIB_VERSION_MAJOR) \d+", r"\1 77", header.read_text()))
-    message = build_ext_fails(unpacked, tmp_path, machine.env(MYLIB_ROOT=root))
-    assert re.search(r"mylib\.h is of version 77\.[0-9.]+, but this package needs", message)
-
-
-def test_mylib_root_with_another_library(
-    unpacked: Path, prefix: Path, machine: Machine, tmp_path: Path
-) -> None:
-    root = tmp_path / "root"
-    shutil.copytree(prefix, root)
-    source = tmp_path / "other.c"
-    source.write_text('const char *mylib_version(void) { return "77.0.0"; }\n')
-    library = root / "lib" / "libmylib.so"
-    run(["cc", "-shared", "-fPIC", source, "-o", library], machine.env())
-    message = build_ext_fails(unpacked, tmp_path, machine.env(MYLIB_ROOT=root))
-    assert f"{library} is of version 77.0.0, but this package needs" in message
+    shutil.copytree(prefix, tmp_path / "root")
+    file, source = tmp_path / "root" / name, tmp_path / "other.c"
+    if name.endswith(".h"):
+        file.write_text(re.sub(r"(MYLIB_VERSION_MAJOR) \d+", r"\1 77", file.read_text()))
+    else:
+        source.write_text('const char *mylib_version(void) { return "77.0.0"; }\n')
+        run(["cc", "-shared", "-fPIC", source, "-o", file], machine.env())
+    message = build_ext_fails(unpacked, tmp_path, machine.env(MYLIB_ROOT=tmp_path / "root"))
+    assert re.search(rf"{file} is of version 77\.[0-9.]+, but this package needs", message)
 
 
 # ---- Missing tools -----------------------------------------------------------------------------
 
 
-def test_no_cmake(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
-    message = build_ext_fails(unpacked, tmp_path, machine.env(without=["cmake"]))
-    assert "CMake 3.24 or newer is needed" in message
-    assert "pip install cmake" in message
+@pytest.mark.parametrize(
+    ("missing", "said"),
+    [
+        (["cmake"], "CMake 3.24 or newer is needed .*pip install cmake"),
+        (["ninja", "make", "gmake"], "pip install ninja"),
+    ],
+)
+def test_no_tool(
+    missing: list[str], said: str, unpacked: Path, machine: Machine, tmp_path: Path
+) -> None:
+    assert re.search(said, build_ext_fails(unpacked, tmp_path, machine.env(without=missing)))
 
 
 def test_cmake_too_old(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
@@ -340,11 +337,6 @@ def test_cmake_too_old(unpacked: Path, machine: Machine, tmp_path: Path) -> None
     old.chmod(0o755)
     message = build_ext_fails(unpacked, tmp_path, machine.env(prepend_path=tmp_path))
     assert "CMake 3.24 or newer is needed to build libmylib; found 3.16" in message
-
-
-def test_no_make(unpacked: Path, machine: Machine, tmp_path: Path) -> None:
-    env = machine.env(without=["ninja", "make", "gmake"])
-    assert "pip install ninja" in build_ext_fails(unpacked, tmp_path, env)
 
 
 def build_requirements(source: Path, env: dict[str, str]) -> str:
