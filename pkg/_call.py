@@ -19,7 +19,7 @@ import numpy as np
 
 from . import core, ufuncs
 from ._convert import array_of_number, conversion, convert, in_native_order, warn_of_complex
-from ._docs import METHODS
+from ._docs import DEFAULTS, METHODS
 from ._interop import call_foreign
 from ._mode import in_default_mode
 from ._operands import (
@@ -50,17 +50,6 @@ from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
 _KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
-
-#: Keyword arguments that mean the same as leaving them out.
-_DEFAULTS: dict[str, tuple[Any, ...]] = {
-    "out": (None,),
-    "where": (True, np.True_),
-    "dtype": (None,),
-    "casting": ("same_kind",),
-    "order": ("K", None),
-    "subok": (True,),
-    "device": (None,),
-}
 
 _BOOL = np.dtype(np.bool_)
 
@@ -264,7 +253,7 @@ def normalize(
 
     def is_default(name: str, x: Any) -> bool:
         return any(
-            x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
+            x is default or (type(x) is str and x == default) for default in DEFAULTS.get(name, ())
         )
 
     if type(keywords.get("subok", True)) is not bool:

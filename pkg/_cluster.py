@@ -93,13 +93,12 @@ def run_on_workers(
     distributed, client = _connect(address)
     with client:
         cut = list(pieces)
-        if cut and not client.scheduler_info()["workers"]:
+        if not cut:
+            return
+        if not client.scheduler_info()["workers"]:
             raise Failure(f"the scheduler at {address} has no workers: start some (dask worker)")
-        futures = (
-            client.map(compute_piece, [work] * len(cut), *zip(*cut, strict=True), pure=False)
-            if cut
-            else []
-        )
+        works = [work] * len(cut)
+        futures = client.map(compute_piece, works, *zip(*cut, strict=True), pure=False)
         try:
             if not is_quiet and sys.stderr.isatty():
                 distributed.progress(futures)

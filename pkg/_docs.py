@@ -332,19 +332,26 @@ def document(operation: Any) -> str:
     )
 
 
+#: The further arguments of operations, with values that mean the same as leaving them out.
+DEFAULTS: dict[str, tuple[Any, ...]] = {
+    "out": (None,),
+    "where": (True, np.True_),
+    "dtype": (None,),
+    "casting": ("same_kind",),
+    "order": ("K", None),
+    "subok": (True,),
+    "device": (None,),
+}
+
+
 def _signature(nin: int) -> Signature:
-    options = {
-        "where": True,
-        "dtype": None,
-        "casting": "same_kind",
-        "order": "K",
-        "subok": True,
-        "device": None,
-    }
+    kinds = {"out": Parameter.POSITIONAL_OR_KEYWORD}
     return Signature(
         [Parameter(name, Parameter.POSITIONAL_ONLY) for name in "ab"[:nin]]
-        + [Parameter("out", Parameter.POSITIONAL_OR_KEYWORD, default=None)]
-        + [Parameter(name, Parameter.KEYWORD_ONLY, default=x) for name, x in options.items()]
+        + [
+            Parameter(name, kinds.get(name, Parameter.KEYWORD_ONLY), default=values[0])
+            for name, values in DEFAULTS.items()
+        ]
     )
 
 

@@ -21,16 +21,13 @@ import numpy as np
 from . import core
 from ._convert import copied
 from ._devices import LEGACY, gpu_ordinal
-from ._operands import NUMBERS, copies, device_name, has_own_rules, one_device, refusal
+from ._operands import PLAIN, copies, device_name, has_own_rules, one_device, refusal
 
 #: DLPack's kinds of devices.
 _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 
 #: The newest supported version of DLPack.
 _MAX_VERSION = (1, 1)
-
-#: Types of operands that are certainly not foreign arrays.
-_PLAIN = frozenset({np.ndarray, *NUMBERS, type(None)})
 
 
 # ---- Streams -------------------------------------------------------------------------------------
@@ -337,7 +334,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
 
 def _operand(x: Any, foreign: list[_Ready]) -> Any:
     """Returns `x`, or if it is foreign GPU memory an Array over it, which it adds to `foreign`."""
-    if type(x) in _PLAIN or isinstance(x, core.ArrayBase):
+    if type(x) in PLAIN or isinstance(x, core.ArrayBase):
         return x
     one = _take(x)
     if one is None:

@@ -28,8 +28,8 @@ NUMBERS = (bool, int, float, complex)
 #: Python numbers that adopt the type of an array beside them (NEP 50).
 WEAK = (int, float, complex)
 
-#: Types without rules of their own.
-_PLAIN = frozenset(
+#: Types without rules of their own, which are no foreign arrays either.
+PLAIN = frozenset(
     (np.ndarray, np.memmap, bool, int, float, complex, str, bytes, type(None), slice, range)
 )
 
@@ -57,7 +57,7 @@ def own_rules(x: Any, depth: int = 0) -> Any:
     no shape at all (a null dataspace of HDF5).
     """
     kind = type(x)
-    if kind in _PLAIN or issubclass(kind, np.generic | core.ArrayBase):
+    if kind in PLAIN or issubclass(kind, np.generic | core.ArrayBase):
         return None
     if issubclass(kind, np.ndarray):
         return x
@@ -72,7 +72,7 @@ def own_rules(x: Any, depth: int = 0) -> Any:
 
 
 def _own_rules_in(sequence: Sequence[Any], depth: int) -> Any:
-    if depth < MAX_DIMENSIONS and not set(map(type, sequence)) <= _PLAIN:
+    if depth < MAX_DIMENSIONS and not set(map(type, sequence)) <= PLAIN:
         for x in sequence:
             found = own_rules(x, depth + 1)
             if found is not None:
