@@ -158,12 +158,14 @@ LAYOUTS: dict[str, Callable[[], list[np.ndarray[Any, Any]]]] = {
 }
 
 
+@cases.each_device()
 @pytest.mark.parametrize("chunk", ["1", "100", "5000", "64M"])
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_layouts(layout: str, chunk: str) -> None:
+def test_layouts(layout: str, chunk: str, device: str) -> None:
     """The risk: pieces in the wrong place, of the wrong operand, or in the wrong order."""
     a, b = LAYOUTS[layout]()
-    assert main(["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", chunk]) == 0
+    words = ["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", chunk, "--device", device]
+    assert main(words) == 0
     got = assert_same_bits("c.npy", a * 2 - b)
     if layout.startswith("Fortran") or layout == "long columns":
         assert got.flags.f_contiguous and not got.flags.c_contiguous
@@ -298,15 +300,6 @@ def test_values_that_are_not_in_the_files(text: str, capsys: pytest.CaptureFixtu
     assert_same_bits("y.npy", pcd.evaluate(text, {"x": x, "n": 7}))
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_on_a_gpu(layout: str) -> None:
-    a, b = LAYOUTS[layout]()
-    words = ["a * 2 - b", *save(a=a, b=b), "-o", "c.npy", "--chunk", "9K", "--device", "cuda"]
-    assert main(words) == 0
-    assert_same_bits("c.npy", a * 2 - b)
-
-
 @given(
     shape=st.lists(st.integers(0, 9), max_size=4).map(tuple),
     limit=st.integers(0, 300),
@@ -328,17 +321,6 @@ def test_pieces_cover_everything_once(shape: tuple[int, ...], limit: int, is_mix
 
 
 # ---- Files that are as they should be ------------------------------------------------------------
-
-
-def test_an_existing_output() -> None:
-    """A file is replaced only on request, and completely."""
-    files = save(a=np.arange(5.0))
-    Path("b.npy").write_text("precious")
-    status, _, said = run("a * 2", *files, "-o", "b.npy")
-    assert status == 1 and "b.npy exists" in said and "--overwrite" in said
-    assert Path("b.npy").read_text() == "precious"
-    assert run("a * 2", *files, "-o", "b.npy", "--overwrite")[0] == 0
-    assert_same_bits("b.npy", np.arange(5.0) * 2)
 
 
 def test_an_output_that_appears_meanwhile(

@@ -529,8 +529,9 @@ def test_folders_with_a_slash(monkeypatch: pytest.MonkeyPatch) -> None:
     assert np.array_equal(zarr.open_array("out.zarr", mode="r")[:], np.arange(6.0) * 2)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, "npy"])
 def test_an_existing_output(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is replaced only on request, and completely."""
     file = save(kind, "a", np.arange(4.0))
     save(kind, "out", np.zeros(3))
     before = names()
