@@ -57,7 +57,7 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "where": (True, np.True_),
     "dtype": (None,),
     "casting": ("same_kind",),
-    "order": ("K", None),
+    "order": ("K",),
     "subok": (True,),
     "device": (None,),
 }
@@ -267,6 +267,8 @@ def normalize(
             x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
         )
 
+    if "order" in keywords:
+        keywords["order"] = order_of(name, keywords["order"])
     if type(keywords.get("subok", True)) is not bool:
         raise TypeError(f"{name}(): subok must be a bool, not {describe(keywords['subok'])}")
     is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
@@ -343,6 +345,8 @@ def _call_host(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
+    if keywords.get("out") is ...:  # asks for an array
+        return np.asarray(_call_host(operation, ordinal, inputs, {**keywords, "out": None}))
     out, where = keywords.get("out"), keywords.get("where")
     if where is not None and out is not None:
         keywords["where"], *rest = (_unless_shared(x, out) for x in (where, *inputs))
@@ -649,6 +653,8 @@ def call_arrays(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any
     array nor a number, or of another type.
     """
     name = operation.__name__
+    if keywords.get("out") is ...:  # every result is an array
+        keywords["out"] = None
     for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
         raise refusal(f"{name}(): one operand is an Array and another", x)
     result = _compute(operation, inputs, _check_predicate(operation, inputs, keywords))
@@ -668,9 +674,8 @@ def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) 
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
-    out = None if out is ... else out  # asks for an array: every result is one
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
-    order = order_of(name, keywords.get("order"))
+    order = keywords.get("order", "K")
     inputs = tuple(native(type_number(core.as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:
