@@ -45,7 +45,7 @@ from ._operands import (
     type_number,
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
-from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES, SUM
+from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES, SUM, dtype_of
 from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
@@ -125,9 +125,7 @@ def resolve(
     `args`, the operands.
     """
     ufunc = operation.ufunc
-    signature: Any = (
-        {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
-    )
+    signature: Any = {} if dtype is None else {"signature": (None,) * ufunc.nin + (dtype,)}
     try:
         # Without an array, numbers have no type to adopt, unless `dtype` gives them one.
         if (dtype is None or ufunc.nin == 1) and all(isinstance(kind, type) for kind in kinds):
@@ -275,8 +273,10 @@ def normalize(
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
     if is_chosen and "where" in keywords:
         keywords.setdefault("out", None)
-    if name in PREDICATES and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
-        del keywords["dtype"]  # the result is bool in any case
+    if "dtype" in keywords:
+        keywords["dtype"] = dtype_of(name, keywords["dtype"])
+        if name in PREDICATES and keywords["dtype"] == np.bool_:
+            del keywords["dtype"]  # the result is bool in any case
     return args, keywords
 
 
@@ -388,7 +388,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
     if (
         keywords.get("casting") == "unsafe"
-        and any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
+        and any(dtype is not None and dtype.kind in "iu" for dtype in types)
         and all(type(x) in WEAK or np.can_cast(_dtype(x), np.complex128) for x in inputs)
     ):
         return True

@@ -149,7 +149,8 @@ def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> A
     if ordinal < 0:
         make: Any = {"zeros": np.zeros, "ones": np.ones}.get(name, np.empty)
         return make(sizes, own, letter)
-    return core.empty(sizes, own.newbyteorder("="), ordinal, letter == "F")
+    native = own if own.isnative else own.newbyteorder("=")
+    return core.empty(sizes, native, ordinal, letter == "F")
 
 
 @overload
