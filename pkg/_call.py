@@ -502,7 +502,7 @@ def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: 
 
     The library converts the arrays, so that a flag is reported once, and names the operation.
     """
-    flags, given = 0, []
+    flags, given, out = 0, [], np.asarray(out)  # no memmap
     for x, dtype in zip(map(in_native_order, arrays), dtypes, strict=False):
         given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
         if x.dtype != dtype:
