@@ -182,13 +182,13 @@ def _check_predicate(
     NumPy compares bool with Python ints and takes the truth of anything.  So NumPy checks the rule,
     on empty arrays.
     """
-    if operation.__name__ not in PREDICATES or "casting" not in keywords:
+    if operation.__name__ not in PREDICATES or "casting" not in keywords or "signature" in keywords:
         return keywords
 
     def empty(x: Any) -> Any:
         return x if x is None or type(x) in NUMBERS else np.empty(0, _dtype(x))
 
-    checked = {name: x for name, x in keywords.items() if name in ("dtype", "casting", "signature")}
+    checked = {name: x for name, x in keywords.items() if name in ("dtype", "casting")}
     predicate = getattr(np, operation.__name__)
     predicate(*map(empty, inputs), out=empty(keywords.get("out")), **checked)
     return {name: x for name, x in keywords.items() if name != "casting"}
