@@ -65,11 +65,10 @@ class _Flags:
         return self._numpys()[key]
 
     def __getattr__(self, name: str) -> Any:
-        numpys = self._numpys()
-        if name.startswith("_") or not hasattr(numpys, name):
-            known = ", ".join(x for x in dir(numpys) if not x.startswith("_"))
+        if name.startswith("_") or not hasattr(self._numpys(), name):
+            known = ", ".join(x for x in dir(np.empty(0).flags) if not x.startswith("_"))
             raise AttributeError(f"flags has no {name!r}; it has {known}")
-        return getattr(numpys, name)
+        return getattr(self._numpys(), name)
 
     def __setitem__(self, key: str, value: Any) -> None:
         is_set = self[key]

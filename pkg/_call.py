@@ -827,7 +827,7 @@ def assign_where(array: Any, mask: Any, value: Any) -> None:
             "pkg.where(mask, values, x)"
         )
     number = core.empty((), array.dtype, array._ordinal, False)
-    assign(number, value)
+    assign(number, np.asarray(value) if isinstance(value, np.integer) else value)
     core.select(array, _apart(mask, array), number, array)
 
 
