@@ -48,9 +48,6 @@ from ._results import check_out, finish, open_out, store, unwrap_out
 from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES, SUM, dtype_of
 from ._warnings import call_for_user, report_flags, warn
 
-#: Keyword arguments that the slow path handles; the ufunc checks all others.
-_KNOWN = frozenset({"out", "where", "dtype", "casting", "order", "subok"})
-
 #: Keyword arguments that mean the same as leaving them out.
 _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "out": (None,),
@@ -61,6 +58,9 @@ _DEFAULTS: dict[str, tuple[Any, ...]] = {
     "subok": (True,),
     "device": (None,),
 }
+
+#: Keyword arguments that the slow path handles; the ufunc checks all others.
+_KNOWN = _DEFAULTS.keys() - {"device"}
 
 _BOOL = np.dtype(np.bool_)
 
@@ -265,10 +265,10 @@ def normalize(
             x is default or (type(x) is str and x == default) for default in _DEFAULTS.get(name, ())
         )
 
-    if "order" in keywords:
-        keywords["order"] = order_of(name, keywords["order"])
     if type(keywords.get("subok", True)) is not bool:
         raise TypeError(f"{name}(): subok must be a bool, not {describe(keywords['subok'])}")
+    if "order" in keywords:
+        keywords["order"] = order_of(name, keywords["order"])
     is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
     if is_chosen and "where" in keywords:
@@ -307,8 +307,9 @@ def _call_with_rules(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Lets a ufunc compute a call in which an argument has rules of its own; NumPy applies them."""
-    check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
-    if not any(map(own_ufuncs, (*inputs, keywords.get("out"), keywords.get("where")))):
+    arguments = (*inputs, keywords.get("out"), keywords.get("where"))
+    check_ufunc(operation.__name__, inputs, *arguments[-2:])
+    if not any(map(own_ufuncs, arguments)):
         ufunc = ufuncs.named(operation, ordinal)
     else:  # other libraries may look for it by name
         ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
@@ -317,7 +318,6 @@ def _call_with_rules(
     try:
         return _call_ufunc(operation, ufunc, inputs, keywords)
     except TypeError as error:
-        arguments = (*inputs, keywords.get("out"), keywords.get("where"))
         found = next(filter(own_ufuncs, arguments), None)
         is_pints = type(found).__module__.split(".")[0] == "pint"
         unknown = "operand type(s) all returned" if is_pints else "unknown ufunc"  # astropy
@@ -594,11 +594,11 @@ def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **key
     if is_logic and name in _DTYPE_POSITIONS:
         position = _DTYPE_POSITIONS[name]
         if len(args) <= position:
-            keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
+            keywords["dtype"] = keywords.get("dtype") or bool
         elif args[position] is None:
             args = (*args[:position], bool, *args[position + 1 :])
     if name == "reduce" and operation.__name__ == "add" and 0 < len(args) < 4:
-        if keywords.keys() <= {"axis", "dtype", "keepdims"} and not any(map(own_ufuncs, args)):
+        if keywords.keys() <= {"axis", "dtype", "keepdims"}:
             result = _sum_of_floats(*args, **keywords)
             if result is not NotImplemented:
                 return result
@@ -670,7 +670,7 @@ def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
 
 def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     name = operation.__name__
-    unknown = keywords.keys() - _KNOWN - {"device"}
+    unknown = keywords.keys() - _DEFAULTS.keys()
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
@@ -734,15 +734,12 @@ def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal:
 
     So only selected elements are refused for a negative exponent.
     """
-    exponents = inputs[1]
+    exponents, mask = inputs[1], _check_mask(name, where)
     dtype = resolve(OPERATIONS[name], list(map(_kind, inputs)))[1].newbyteorder("=")
-    if dtype.kind != "i":
-        return exponents
-    mask = _check_mask(name, where)
+    if dtype.kind != "i" or (isinstance(mask, np.ndarray) and mask.ndim):
+        return exponents  # see `_select`
     if not isinstance(exponents, core.ArrayBase):
         exponents = np.asarray(exponents, dtype)
-    if isinstance(mask, np.ndarray) and mask.ndim:
-        return inputs[1]  # `_select` refuses it
     chosen: Any = core.empty(broadcast_shapes(mask.shape, exponents.shape), dtype, ordinal, False)
     core.copy(chosen, np.zeros((), dtype))
     core.select(chosen, mask, exponents, chosen)
