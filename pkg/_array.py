@@ -65,11 +65,10 @@ class _Flags:
         return self._numpys()[key]
 
     def __getattr__(self, name: str) -> Any:
-        numpys = self._numpys()
-        if name.startswith("_") or not hasattr(numpys, name):
-            known = ", ".join(x for x in dir(numpys) if not x.startswith("_"))
+        if name.startswith("_") or not hasattr(self._numpys(), name):
+            known = ", ".join(x for x in dir(np.empty(0).flags) if not x.startswith("_"))
             raise AttributeError(f"flags has no {name!r}; it has {known}")
-        return getattr(numpys, name)
+        return getattr(self._numpys(), name)
 
     def __setitem__(self, key: str, value: Any) -> None:
         is_set = self[key]
@@ -145,9 +144,7 @@ class Array(core.ArrayBase):
     def __bool__(self) -> bool:
         if self.size != 1:
             raise ValueError(
-                "the truth value of an array with several elements is ambiguous: use any() or all()"
-                if self.size
-                else "the truth value of an empty array is ambiguous"
+                f"the truth value of {self.size} elements is ambiguous: use any() or all()"
             )
         return bool(core.item(self))
 
@@ -182,10 +179,7 @@ class Array(core.ArrayBase):
     # ---- Python's protocols ----------------------------------------------------------------------
 
     def __bytes__(self) -> bytes:
-        raise TypeError(
-            f"the array is on {self.device} and is not moved in silence: "
-            "pkg.asnumpy(x).tobytes() gives its bytes"
-        )
+        raise TypeError("bytes() does not move an array in silence: pkg.asnumpy(x).tobytes() does")
 
     def __iter__(self) -> Iterator[Array]:
         if self.ndim == 0:
@@ -194,9 +188,7 @@ class Array(core.ArrayBase):
 
     def __contains__(self, value: Any) -> bool:
         equal: Any = self == value
-        if isinstance(equal, core.ArrayBase):
-            return bool(equal.max()) if equal.size else False  # type: ignore[attr-defined]
-        return bool(equal)
+        return bool(equal.any() if isinstance(equal, Array) else equal)
 
     def __repr__(self) -> str:
         host = _summary(self)
@@ -217,11 +209,10 @@ class Array(core.ArrayBase):
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if self.ndim == 0 else object.__format__(self, spec)
 
-    def __copy__(self) -> Array:
+    def __copy__(self, memo: Any = None) -> Array:
         return self.copy("K")
 
-    def __deepcopy__(self, memo: Any) -> Array:
-        return self.copy("K")
+    __deepcopy__ = __copy__
 
     def __reduce__(self) -> Any:
         return _unpickle, (asnumpy(self), self.device)
@@ -495,12 +486,8 @@ def _reduce_by_ufunc(
     initial: Any = np._NoValue,
     where: Any = True,
 ) -> Any:
-    for what, is_default in (
-        ("initial", initial is np._NoValue),
-        ("where", where is True or where is np.True_),
-    ):
-        if not is_default:
-            raise TypeError(f"{name}() does not take {what} with arrays on a GPU")
+    if initial is not np._NoValue or (where is not True and where is not np.True_):
+        raise TypeError(f"{name}() does not take initial or where with arrays on a GPU")
     if name in TRUTHS:
         if dtype is not None and np.dtype(dtype) != np.bool_:
             raise TypeError(f"{name}() gives bool, not {dtype}")
@@ -571,13 +558,9 @@ def _summary(array: Array) -> Any:
     edge = int(np.get_printoptions()["edgeitems"])
     for axis, size in enumerate(array.shape):
         if size > 2 * edge + 1:
-            first: list[Any] = [slice(None)] * array.ndim
-            last = list(first)
-            first[axis] = slice(0, edge + 1)
-            last[axis] = slice(size - edge, size)
-            array = core.join(
-                (array[tuple(first)], array[tuple(last)]), axis, False, None, "same_kind"
-            )
+            ends = slice(edge + 1), slice(size - edge, size)
+            parts = [array[(slice(None),) * axis + (end,)] for end in ends]
+            array = core.join(parts, axis, False, None, "same_kind")
     return asnumpy(array)
 
 

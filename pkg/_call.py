@@ -45,7 +45,7 @@ from ._operands import (
     type_number,
 )
 from ._results import check_out, finish, open_out, store, unwrap_out
-from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES, SUM
+from ._table import ELEMENTS, LOGIC, OPERATIONS, PREDICATES, SUM, dtype_of
 from ._warnings import call_for_user, report_flags, warn
 
 #: Keyword arguments that the slow path handles; the ufunc checks all others.
@@ -114,9 +114,7 @@ def resolve(
     `args`, the operands.
     """
     ufunc = operation.ufunc
-    signature: Any = (
-        {} if dtype is None else {"signature": (None,) * ufunc.nin + (np.dtype(dtype),)}
-    )
+    signature: Any = {} if dtype is None else {"signature": (None,) * ufunc.nin + (dtype,)}
     try:
         # Without an array, numbers have no type to adopt, unless `dtype` gives them one.
         if (dtype is None or ufunc.nin == 1) and all(isinstance(kind, type) for kind in kinds):
@@ -173,13 +171,13 @@ def _check_predicate(
     NumPy compares bool with Python ints and takes the truth of anything.  So NumPy checks the rule,
     on empty arrays.
     """
-    if operation.__name__ not in PREDICATES or "casting" not in keywords:
+    if operation.__name__ not in PREDICATES or "casting" not in keywords or "signature" in keywords:
         return keywords
 
     def empty(x: Any) -> Any:
         return x if x is None or type(x) in NUMBERS else np.empty(0, _dtype(x))
 
-    checked = {name: x for name, x in keywords.items() if name in ("dtype", "casting", "signature")}
+    checked = {name: x for name, x in keywords.items() if name in ("dtype", "casting")}
     predicate = getattr(np, operation.__name__)
     predicate(*map(empty, inputs), out=empty(keywords.get("out")), **checked)
     return {name: x for name, x in keywords.items() if name != "casting"}
@@ -258,12 +256,16 @@ def normalize(
 
     if type(keywords.get("subok", True)) is not bool:
         raise TypeError(f"{name}(): subok must be a bool, not {describe(keywords['subok'])}")
+    if "order" in keywords:
+        keywords["order"] = order_of(name, keywords["order"])
     is_chosen = "out" in keywords  # beside `where`, NumPy warns if it is not, even of None
     keywords = {name: x for name, x in keywords.items() if not is_default(name, x)}
     if is_chosen and "where" in keywords:
         keywords.setdefault("out", None)
-    if name in PREDICATES and "dtype" in keywords and np.dtype(keywords["dtype"]) == np.bool_:
-        del keywords["dtype"]  # the result is bool in any case
+    if "dtype" in keywords:
+        keywords["dtype"] = dtype_of(name, keywords["dtype"])
+        if name in PREDICATES and keywords["dtype"] == np.bool_:
+            del keywords["dtype"]  # the result is bool in any case
     return args, keywords
 
 
@@ -294,8 +296,9 @@ def _call_with_rules(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Lets a ufunc compute a call in which an argument has rules of its own; NumPy applies them."""
-    check_ufunc(operation.__name__, inputs, keywords.get("out"), keywords.get("where", True))
-    if not any(map(own_ufuncs, (*inputs, keywords.get("out"), keywords.get("where")))):
+    arguments = (*inputs, keywords.get("out"), keywords.get("where"))
+    check_ufunc(operation.__name__, inputs, *arguments[-2:])
+    if not any(map(own_ufuncs, arguments)):
         ufunc = ufuncs.named(operation, ordinal)
     else:  # other libraries may look for it by name
         ufunc = operation.ufunc if ordinal < 0 else ufuncs.on_device(operation, ordinal)
@@ -304,7 +307,6 @@ def _call_with_rules(
     try:
         return _call_ufunc(operation, ufunc, inputs, keywords)
     except TypeError as error:
-        arguments = (*inputs, keywords.get("out"), keywords.get("where"))
         found = next(filter(own_ufuncs, arguments), None)
         is_pints = type(found).__module__.split(".")[0] == "pint"
         unknown = "operand type(s) all returned" if is_pints else "unknown ufunc"  # astropy
@@ -332,6 +334,8 @@ def _call_host(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
     """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
+    if keywords.get("out") is ...:  # asks for an array
+        return np.asarray(_call_host(operation, ordinal, inputs, {**keywords, "out": None}))
     out, where = keywords.get("out"), keywords.get("where")
     if where is not None and out is not None:
         keywords["where"], *rest = (_unless_shared(x, out) for x in (where, *inputs))
@@ -373,7 +377,7 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
     if (
         keywords.get("casting") == "unsafe"
-        and any(dtype is not None and np.dtype(dtype).kind in "iu" for dtype in types)
+        and any(dtype is not None and dtype.kind in "iu" for dtype in types)
         and all(type(x) in WEAK or np.can_cast(_dtype(x), np.complex128) for x in inputs)
     ):
         return True
@@ -487,7 +491,7 @@ def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: 
 
     The library converts the arrays, so that a flag is reported once, and names the operation.
     """
-    flags, given = 0, []
+    flags, given, out = 0, [], np.asarray(out)  # no memmap
     for x, dtype in zip(map(in_native_order, arrays), dtypes, strict=False):
         given.append(x if x.dtype == dtype else np.empty_like(x, dtype))
         if x.dtype != dtype:
@@ -579,11 +583,11 @@ def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **key
     if is_logic and name in _DTYPE_POSITIONS:
         position = _DTYPE_POSITIONS[name]
         if len(args) <= position:
-            keywords["dtype"] = bool if keywords.get("dtype") is None else keywords["dtype"]
+            keywords["dtype"] = keywords.get("dtype") or bool
         elif args[position] is None:
             args = (*args[:position], bool, *args[position + 1 :])
     if name == "reduce" and operation.__name__ == "add" and 0 < len(args) < 4:
-        if keywords.keys() <= {"axis", "dtype", "keepdims"} and not any(map(own_ufuncs, args)):
+        if keywords.keys() <= {"axis", "dtype", "keepdims"}:
             result = _sum_of_floats(*args, **keywords)
             if result is not NotImplemented:
                 return result
@@ -638,6 +642,8 @@ def call_arrays(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any
     array nor a number, or of another type.
     """
     name = operation.__name__
+    if keywords.get("out") is ...:  # every result is an array
+        keywords["out"] = None
     for x in foreign_rules((*inputs, keywords.get("out"), keywords.get("where"))):
         raise refusal(f"{name}(): one operand is an Array and another", x)
     result = _compute(operation, inputs, _check_predicate(operation, inputs, keywords))
@@ -653,13 +659,12 @@ def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
 
 def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     name = operation.__name__
-    unknown = keywords.keys() - _KNOWN - {"device"}
+    unknown = keywords.keys() - _DEFAULTS.keys()
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))
-    out = None if out is ... else out  # asks for an array: every result is one
     dtype, casting = keywords.get("dtype"), keywords.get("casting", "same_kind")
-    order = order_of(name, keywords.get("order"))
+    order = keywords.get("order", "K")
     inputs = tuple(native(type_number(core.as_array(x))) for x in inputs)
     arrays = [x for x in inputs if isinstance(x, core.ArrayBase)]
     if not arrays:
@@ -718,15 +723,12 @@ def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal:
 
     So only selected elements are refused for a negative exponent.
     """
-    exponents = inputs[1]
+    exponents, mask = inputs[1], _check_mask(name, where)
     dtype = resolve(OPERATIONS[name], list(map(_kind, inputs)))[1].newbyteorder("=")
-    if dtype.kind != "i":
-        return exponents
-    mask = _check_mask(name, where)
+    if dtype.kind != "i" or (isinstance(mask, np.ndarray) and mask.ndim):
+        return exponents  # see `_select`
     if not isinstance(exponents, core.ArrayBase):
         exponents = np.asarray(exponents, dtype)
-    if isinstance(mask, np.ndarray) and mask.ndim:
-        return inputs[1]  # `_select` refuses it
     chosen: Any = core.empty(broadcast_shapes(mask.shape, exponents.shape), dtype, ordinal, False)
     core.copy(chosen, np.zeros((), dtype))
     core.select(chosen, mask, exponents, chosen)
@@ -811,7 +813,7 @@ def assign_where(array: Any, mask: Any, value: Any) -> None:
             "pkg.where(mask, values, x)"
         )
     number = core.empty((), array.dtype, array._ordinal, False)
-    assign(number, value)
+    assign(number, np.asarray(value) if isinstance(value, np.integer) else value)
     core.select(array, _apart(mask, array), number, array)
 
 

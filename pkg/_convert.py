@@ -111,7 +111,7 @@ def array_to_move(obj: Any, dtype: Any = None) -> tuple[np.ndarray[Any, Any], np
     target = host.dtype if dtype is None else dtype
     if target.char not in ELEMENTS or host.dtype.char not in ELEMENTS:
         host = np.asarray(host, target)  # NumPy's own error says more
-    host, target = in_native_order(host), target.newbyteorder("=")
+    host, target = in_native_order(host), target if target.isnative else target.newbyteorder("=")
     if host.dtype.itemsize > target.itemsize:
         host = convert(host, target)  # fewer bytes over the bus
     return host, target

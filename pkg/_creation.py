@@ -149,7 +149,8 @@ def _new(name: str, shape: Any, dtype: Any, device: str | None, order: str) -> A
     if ordinal < 0:
         make: Any = {"zeros": np.zeros, "ones": np.ones}.get(name, np.empty)
         return make(sizes, own, letter)
-    return core.empty(sizes, own.newbyteorder("="), ordinal, letter == "F")
+    native = own if own.isnative else own.newbyteorder("=")
+    return core.empty(sizes, native, ordinal, letter == "F")
 
 
 @overload
@@ -337,7 +338,7 @@ def arange(
     array([2, 5, 8])
     """
     step = 1 if step is None else step
-    given = {"start": start, "step": step, **({} if stop is None else {"stop": stop})}
+    given = {"start": start, "stop": start if stop is None else stop, "step": step}
     for name, x in given.items():
         if type(x) not in NUMBERS:
             if has_own_rules(x):
@@ -352,7 +353,7 @@ def arange(
         start, stop = 0, start
     if step == 0:
         raise ZeroDivisionError("arange(): step is 0")
-    for name, x in (("start", start), ("stop", stop), ("step", step)):
+    for name, x in given.items():
         own = np.asarray(x).dtype
         if own.char not in ELEMENTS or own.kind == "c":
             raise TypeError(f"arange(): {name} must be a real number of 64 bits at most, not {x!r}")

@@ -120,12 +120,9 @@ def round(x: Any, /, decimals: int = 0, out: Any = None, *, device: str | None =
     how = _keywords(out, device)
     if decimals == 0 or (decimals > 0 and kind in "iu"):
         return _ROUND(x, **how)
-    if kind == "c":
-        raise TypeError(
-            f"round(): decimals must be 0 for {describe(x)}; round the real and the imaginary part"
-        )
-    if kind == "b":
-        raise TypeError(f"round(): decimals must be 0 for {describe(x)}")
+    if kind in "bc":
+        advice = "; round the real and the imaginary part" if kind == "c" else ""
+        raise TypeError(f"round(): decimals must be 0 for {describe(x)}{advice}")
     if type(x) is int:  # Python rounds exactly; so high a power of ten gives 0 at once
         return _ROUND(builtins.round(x, max(decimals, -x.bit_length())), **how)
     if kind in "iu":  # the largest power of ten gives 0; infinity would give NaN

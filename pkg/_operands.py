@@ -307,9 +307,9 @@ def is_scalar(x: Any) -> bool:
 
 
 def native(x: Any) -> Any:
-    """Returns an operand; a byte-swapped host array without axes as a scalar."""
-    is_swapped = type(x) is np.ndarray and not x.ndim and not x.dtype.isnative
-    return x[()] if is_swapped else x
+    """Returns an operand; a memmap or a byte-swapped host array without axes as a scalar."""
+    is_odd = type(x) is np.memmap or (type(x) is np.ndarray and not x.dtype.isnative)
+    return x[()] if is_odd and not x.ndim else x
 
 
 def gpu_of(x: Any) -> int:

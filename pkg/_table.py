@@ -83,7 +83,8 @@ REDUCTION_OF = {
 def dtype_of(name: str, dtype: Any) -> np.dtype[Any]:
     """Returns the argument `dtype` of a function as NumPy's type."""
     try:
-        result: np.dtype[Any] = np.dtype(dtype)
+        is_class = isinstance(dtype, type(np.dtype))
+        result: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)
     except TypeError:
         raise TypeError(
             f"{name}(): dtype must be an element type, such as 'float32' or int, not {dtype!r}"

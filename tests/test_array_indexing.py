@@ -256,6 +256,9 @@ def test_assignment_through_a_mask(dtype: str) -> None:
     x = pcd.asarray(host, device="cuda")
     x[x == 0] = pcd.asarray(1, device="cuda")
     assert np.array_equal(pcd.asnumpy(x), np.where(host == 0, 1, host))
+    small = pcd.zeros(1, "i1", "cuda")
+    small[small == 0] = np.int64(300)  # wraps, as in NumPy
+    assert small.tolist() == [44]
     scalar = pcd.asarray(2.5, device="cuda")
     scalar[scalar > 2] = 1
     assert scalar.item() == 1

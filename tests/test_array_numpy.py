@@ -111,7 +111,7 @@ def test_keywords_of_divmod() -> None:
 def test_keywords_of_ufuncs() -> None:
     x = on_gpu(HOST)
     assert_array(np.add(x, 1, dtype="f4"), np.add(HOST, 1, dtype="f4"))
-    assert_array(np.add(x, 1, dtype="f4", casting="same_kind"), np.add(HOST, 1, dtype="f4"))
+    assert_array(np.add(x, 1, dtype=np.dtypes.Float32DType), np.add(HOST, 1, dtype="f4"))
     with pytest.raises(TypeError):
         np.add(x, 1, dtype="i4")
     assert_array(
@@ -129,9 +129,6 @@ def test_keywords_of_ufuncs() -> None:
         np.add(x, 1, where=mask)
     with pytest.raises(TypeError, match="bool"):
         np.add(x, 1, where=x)
-    assert np.add(x, 1, order="F").flags["F_CONTIGUOUS"]
-    assert np.add(x.T, 1, order="C").flags["C_CONTIGUOUS"]
-    assert_array(np.positive(x), HOST)
     for keyword in ({"axes": [0, 0]}, {"signature": "dd->d"}, {"keepdims": True}):
         with pytest.raises(TypeError):
             np.add(x, 1, **keyword)
@@ -566,7 +563,7 @@ def test_generic_code() -> None:
 
 def test_operands_without_axes_in_the_other_byte_order() -> None:
     x = pcd.asarray(np.arange(4, dtype="i4"), device="cuda")
-    for y in (np.array(3, ">i2"), np.array(2.5, ">f8"), np.array(True)):
+    for y in (np.array(3, ">i2"), np.array(2.5, ">f8"), np.array(3).view(np.memmap)):
         for ours, wanted in (
             (x + y, np.arange(4, dtype="i4") + y),
             (y / x, y / np.arange(4, dtype="i4")),

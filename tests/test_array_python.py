@@ -216,6 +216,8 @@ def test_deepcopy_keeps_identities() -> None:
     x = pcd.ones(3, device="cuda")
     a, b = copy.deepcopy([x, x])
     assert a is b and a is not x
+    with pytest.raises(AttributeError, match="flag"):
+        copy.copy(x.flags)
 
 
 def test_weak_references() -> None:

@@ -129,6 +129,7 @@ def test_keywords_of_the_wrong_type(device: str) -> None:
     for kwargs in (
         {"casting": "wrong"},
         {"order": "Z"},
+        {"order": "Z", "out": np.ones(3)},
         {"dtype": "wrong"},
         {"casting": 3},
         {"dtype": 3},

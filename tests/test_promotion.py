@@ -240,6 +240,8 @@ def test_signature_keyword() -> None:
     """The ufunc gets arguments that only ufuncs know."""
     result = pcd.add(np.ones(2, "i4"), np.ones(2, "i4"), signature="dd->d")
     assert result.dtype == np.float64
+    assert pcd.less([2.5], 2, signature="ii->?", casting="unsafe").tolist() == [False]
+    assert pcd.equal([2.5], 2, signature="ii->?", casting="unsafe").tolist() == [True]
 
 
 @pytest.mark.parametrize("code", "qQ")

@@ -158,10 +158,11 @@ def test_memmap(tmp_path: Any, device: str) -> None:
     mapped[:] = np.arange(1000)
     result = pcd.add(mapped, mapped, device=device)
     oracle.assert_same(np.asarray(result), np.add(np.asarray(mapped), np.asarray(mapped)))
-    out = np.memmap(tmp_path / "o", np.float32, "w+", shape=(1000,))
-    assert pcd.add(mapped, 1, out=out, device=device) is out
-    out.flush()
-    assert np.fromfile(tmp_path / "o", np.float32).tolist() == list(range(1, 1001))
+    for dtype in ("f4", "f8"):
+        out = np.memmap(tmp_path / "o", dtype, "w+", shape=(1000,))
+        assert pcd.add(mapped, 1, out=out, dtype="f4", device=device) is out
+        out.flush()
+        assert np.fromfile(tmp_path / "o", dtype).tolist() == list(range(1, 1001))
 
 
 class Unit(np.ndarray):
