@@ -659,7 +659,7 @@ def foreign_rules(arguments: Iterable[Any]) -> list[Any]:
 
 def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     name = operation.__name__
-    unknown = keywords.keys() - _DEFAULTS.keys()
+    unknown = keywords.keys() - DEFAULTS.keys()
     if unknown:
         raise TypeError(f"{name}() does not take {', '.join(unknown)} with arrays on a GPU")
     out, where = keywords.get("out"), core.as_array(keywords.get("where", True))

@@ -15,73 +15,71 @@ from ._stores import StoreInput, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 
 
-def _open(path: str) -> np.memmap[Any, Any]:
-    """Maps the array of a ``.npy`` file into memory, read-only; Failure says what is wrong."""
-    try:
-        if os.path.isdir(path):
-            raise Failure(
-                f"cannot read {path}: it is a folder; an array of Zarr is STORE.zarr:/NAME"
-            )
-        # A pipe would block, and cannot be mapped.
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise Failure(f"cannot read {path}: it is not a regular file")
-        with open(path, "rb") as file:
-            if file.read(4) == b"PK\x03\x04":
-                raise Failure(
-                    f"cannot read {path}: it is an archive (.npz); unpack it, and name one of its"
-                    " .npy files"
-                )
-        array = npy.open_memmap(path, mode="r")
-    except OSError as error:
-        raise Failure(f"cannot read {path}: {reason(error)}") from None
-    except (Failure, MemoryError):
-        raise
-    except Exception as error:  # a damaged header may raise any error of Python's parser
-        if "mmap length" in str(error):
-            text = "it ends before the array does that its header describes"
-        elif "Python objects" in str(error):
-            text = f"it holds Python objects (pickles), which are not read, only {ELEMENTS_TEXT}"
-        else:
-            text = f"it is not a .npy file of numbers ({error})".replace("\n", " ")
-        raise Failure(f"cannot read {path}: {text}") from None
-    if array.dtype.char not in ELEMENTS:
-        raise Failure(f"cannot read {path}: its type {array.dtype} is none of {ELEMENTS_TEXT}")
-    return array
-
-
 class Input:
-    """The array in a file: a memory map for reductions, and reads of parts for the rest."""
+    """The array in a file: a memory map for reductions alone, and reads of parts for the rest."""
 
     chunks = None
+    shape: tuple[int, ...]
 
     def __init__(self, path: str) -> None:
         self.path = path
-        memory = _open(path)
-        #: The beginning and the end of the array in the file.
-        self._start = memory.offset
-        self._end = memory.offset + memory.nbytes
-        self._set(np.asarray(memory))
-        self._file = open(path, "rb", buffering=0)
         self._buffer = np.empty(0, np.uint8)
+        try:
+            if os.path.isdir(path):
+                raise self._failure("it is a folder; an array of Zarr is STORE.zarr:/NAME")
+            # A pipe would block, and cannot be mapped.
+            if not stat.S_ISREG(os.stat(path).st_mode):
+                raise self._failure("it is not a regular file")
+            with open(path, "rb") as file:
+                self._read_header(file)
+            self._file = open(path, "rb", buffering=0)
+        except OSError as error:
+            raise self._failure(reason(error)) from None
+        except (Failure, MemoryError):
+            raise
+        except Exception as error:  # a damaged header may raise any error of Python's parser
+            text = f"it is not a .npy file of numbers ({error})".replace("\n", " ")
+            raise self._failure(text) from None
 
-    def _set(self, array: np.ndarray[Any, Any]) -> None:
-        self.array = array
-        self.shape: tuple[int, ...] = array.shape
-        self.dtype: np.dtype[Any] = array.dtype
-        self.is_c_contiguous = array.flags.c_contiguous
-        self.is_f_contiguous = array.flags.f_contiguous
+    def _failure(self, why: str) -> Failure:
+        return Failure(f"cannot read {self.path}: {why}")
+
+    def _read_header(self, file: Any) -> None:
+        if file.read(4) == b"PK\x03\x04":
+            raise self._failure("it is an archive (.npz): unpack it, name one of its .npy files")
+        file.seek(0)
+        is_first = npy.read_magic(file) == (1, 0)  # 3.0 is 2.0 in UTF-8
+        read = npy.read_array_header_1_0 if is_first else npy.read_array_header_2_0
+        self.shape, is_fortran, self.dtype = read(file)
+        np.broadcast_shapes(self.shape)  # or ValueError
+        if self.dtype.char not in ELEMENTS:
+            raise self._failure(f"its type {self.dtype} is none of {ELEMENTS_TEXT}")
+        #: The beginning and the end of the array in the file.
+        self._start = file.tell()
+        self._end: int = self._start + math.prod(self.shape) * self.dtype.itemsize
+        if os.fstat(file.fileno()).st_size < self._end:
+            raise self._failure("it ends before its array does")
+        is_both = sum(n > 1 for n in self.shape) < 2
+        self.is_c_contiguous = is_both or not is_fortran
+        self.is_f_contiguous = is_both or is_fortran
 
     def whole(self) -> np.ndarray[Any, Any]:
         """Returns all of the array, as a memory map."""
-        return self.array
+        try:
+            return np.asarray(npy.open_memmap(self.path, mode="r"))
+        except ValueError:  # the file is shorter
+            raise self.truncation() from None
+        except OSError as error:
+            raise self._failure(reason(error)) from None
 
     def close(self) -> None:
         self._file.close()
 
     def arrange(self, ndim: int, is_transposed: bool) -> None:
         """Gives the array `ndim` dimensions, the new ones first; then reverses them if asked."""
-        array = self.array.reshape((1,) * (ndim - self.array.ndim) + self.array.shape)
-        self._set(array.T if is_transposed else array)
+        self.shape = (1,) * (ndim - len(self.shape)) + self.shape
+        if is_transposed:
+            self.shape, self.is_c_contiguous = self.shape[::-1], self.is_f_contiguous
 
     def read_in_runs(self) -> None:
         """Tells the system not to read ahead of `part`."""
@@ -110,7 +108,7 @@ class Input:
             try:
                 count = os.preadv(self._file.fileno(), [room], offset)
             except OSError as error:
-                raise Failure(f"cannot read {self.path}: {reason(error)}") from None
+                raise self._failure(reason(error)) from None
             if count == 0:
                 raise self.truncation()
             room, offset = room[count:], offset + count
@@ -120,7 +118,7 @@ class Input:
         return os.fstat(self._file.fileno()).st_size < self._end
 
     def truncation(self) -> Failure:
-        return Failure(f"cannot read {self.path}: it was truncated while it was read")
+        return self._failure("it was truncated while it was read")
 
 
 #: An input of any format.

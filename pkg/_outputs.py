@@ -98,6 +98,18 @@ class Target:
     def _is_input(self, name: str) -> Failure:
         return Failure(f"the output {self.path} is the input {name}: name another")
 
+    def _synchronize_name(self) -> None:
+        """Waits until the name is on the disk; from here on the output exists."""
+        try:
+            synchronize(self._target.parent)
+        except OSError as error:
+            warnings.warn(
+                f"{self.path} is complete, but its name may not be on the disk yet:"
+                f" {self._target.parent} could not be synchronized ({reason(error)})",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
     def __enter__(self: _Target) -> _Target:
         return self
 
@@ -189,17 +201,8 @@ class WholeFile(Target):
             raise self._existing() from None
         except OSError as error:
             raise self._failure(error, self._nbytes) from None
-        # From here on the output exists, whatever happens.
         with held():
-            try:
-                synchronize(self._target.parent)
-            except OSError as error:
-                warnings.warn(
-                    f"{self.path} is complete, but its name may not be on the disk yet:"
-                    f" {self._target.parent} could not be synchronized ({reason(error)})",
-                    RuntimeWarning,
-                    stacklevel=2,
-                )
+            self._synchronize_name()
 
     def __exit__(self, *exc_info: object) -> None:
         if self._temporary != self._target:

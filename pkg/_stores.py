@@ -47,7 +47,7 @@ _KINDS = {"zarr": "Zarr", "nc": "netCDF", "nc4": "netCDF", "cdf": "netCDF"}
 _LIBRARIES = {"HDF5": "h5py", "Zarr": "zarr", "netCDF": "xarray"}
 
 #: The exceptions of the libraries for files that are damaged, missing, full or of another format.
-_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, NotImplementedError)
+_ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError)
 
 #: The system's own words in an error of HDF5.
 _SYSTEM_ERROR = re.compile(r"errno = \d+, error message = '([^']*)'")
@@ -57,6 +57,9 @@ _NETCDF_NBYTES = 1 << 16
 
 #: A flag of `fallocate`.
 _KEEP_SIZE = 1
+
+#: Zarr leaves out chunks that equal the fill value 0, as complex -0 does.
+_ALL_CHUNKS = {"array.write_empty_chunks": True}
 
 #: Elements of a chunk of a new array of Zarr.
 _CHUNK_COUNT = 1 << 20
@@ -380,7 +383,7 @@ class HDF5Output(WholeFile):
         if self._h5:  # not yet closed: the run has failed
             with contextlib.suppress(*_ERRORS):
                 # HDF5 crashes if it cannot write its remaining data, as on a full disk.
-                nowhere = os.memfd_create("pkg-eval")
+                nowhere = os.open(os.devnull, os.O_RDWR)
                 os.dup2(nowhere, self._h5.id.get_vfd_handle(), inheritable=False)
                 os.close(nowhere)
                 self._h5.close()
@@ -398,15 +401,12 @@ class _Computed:
         begin: Callable[[], None],
     ) -> None:
         self.shape, self.dtype, self.ndim, self._compute = shape, dtype, len(shape), compute
-        #: Called once, before the first part.
-        self._begin: Callable[[], None] | None = begin
+        self._begin = begin
         #: The error of a part.
         self.error: Exception | None = None
 
     def __getitem__(self, key: tuple[slice, ...]) -> Any:
-        if self._begin:
-            self._begin()
-            self._begin = None
+        self._begin()
         begin = tuple(one.start for one in key)
         try:
             return self._compute(begin, tuple(one.stop - one.start for one in key)).copy()
@@ -595,7 +595,8 @@ class ZarrOutput(Target):
         described = {"shape": shape, "dtype": dtype, "chunks": chunk}
         described |= _named_dimensions(self._format, _like("Zarr", self._inputs, shape))
         try:
-            with self._deferred():  # as in `fill`
+            kept = _ALL_CHUNKS if dtype.kind == "c" else {}
+            with self._deferred(), self._library.config.set(kept):  # as in `fill`
                 self._array = self._create(described)
         except _ERRORS as error:
             raise self.unwritable(_text(error)) from None
@@ -625,7 +626,7 @@ class ZarrOutput(Target):
             # Two runs at once would each write consolidated metadata without the other's array.
             with locked(self._store.parent), held():
                 self._rename()
-                synchronize(self._target.parent)
+                self._synchronize_name()
         except FileExistsError:
             raise self._existing() from None
         except OSError as error:
@@ -675,8 +676,9 @@ class ZarrOutput(Target):
 def open_array(folder: str, inner: str) -> Any:
     """Opens an array of Zarr to write parts of it."""
     zarr = importlib.import_module("zarr")
-    array = zarr.open(folder, mode="r+")
-    return array[inner] if inner else array
+    with zarr.config.set(_ALL_CHUNKS):
+        array = zarr.open(folder, mode="r+")
+        return array[inner] if inner else array
 
 
 def open_output(path: str, is_overwriting: bool, inputs: Mapping[str, Any], deferred: Held) -> Any:

@@ -124,8 +124,10 @@ def test_types(kind: str, dtype: str) -> None:
         pytest.skip("netCDF has no such type")
     a = np.arange(1000) % 3 == 0 if dtype == "?" else values(np.dtype(dtype), 1000, 3)
     a = (np.nan_to_num(a) if kind == "nc" else a).reshape(10, 100)
-    assert main(["a", save(kind, "a", a), "-o", place(kind, "out")]) == 0
-    assert_bits(load(kind), a)
+    a[:4] = 0  # a whole chunk, for whose negatives Zarr took its fill value
+    text, wanted = ("a", a) if dtype == "?" else ("(-a)", -a)
+    assert main([text, save(kind, "a", a), "-o", place(kind, "out")]) == 0
+    assert_bits(load(kind), wanted)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -583,6 +585,9 @@ def test_a_library_that_is_missing(
     if library != "dask.array":
         assert main(["a", f"a={target}", "-o", "out.npy"]) == 1
         assert f"the package {library}" in capsys.readouterr().err
+    if library == "h5py":  # which h5netcdf needs
+        monkeypatch.setitem(sys.modules, "netCDF4", None)
+        assert main(["a", "a=a.npy", "-o", "out.nc:a"]) == 1
     assert names() == ["a.npy"]
 
 
@@ -704,17 +709,20 @@ def test_disks_that_take_nothing() -> None:
     if can.returncode:
         pytest.skip(f"no disk can be mounted: {can.stderr.decode().strip()}")
     np.save("c.npy", np.ones(125_000))
+    chunked = save("h5", "a", np.ones(100_000), (1000,))
     run = f"{sys.executable} -W ignore -m pkg eval"
     script = (
         f"{small}; {run} a+1 a=a.npy -o small/b.nc:b; echo $?; {run} a+1 a=a.npy -o small/b.h5:b;"
-        f"echo $?; head -c 40000 /dev/zero > small/c; {run} a+1 a=c.npy -o small/b.nc:b; echo $?;"
+        f"echo $?; (ulimit -f 400; {run} a+1 {chunked} -o small/b.h5:b); echo $?;"
+        f"head -c 40000 /dev/zero > small/c; {run} a+1 a=c.npy -o small/b.nc:b; echo $?;"
         f"mount -o remount,ro small; {run} a+1 a=a.npy -o small/b.npy; echo $?; ls -A small"
     )
     done = subprocess.run([*mount, script], capture_output=True, text=True, timeout=300)
-    assert done.stdout == "1\n1\n1\n1\nc\n", done.stderr
-    full, full_midway, full_at_the_end, read_only = done.stderr.splitlines()
+    assert done.stdout == "1\n1\n1\n1\n1\nc\n", done.stderr
+    full, full_midway, too_large, full_at_the_end, read_only = done.stderr.splitlines()
     assert "small/b.nc:b: No space left on device (7.69 MiB are needed, 1 MiB are free)" in full
     assert full_midway.endswith("small/b.h5:b: No space left on device")
+    assert too_large.endswith("small/b.h5:b: File too large")
     assert "small/b.nc:b: No space left on device (1.02 MiB are needed" in full_at_the_end
     assert "cannot write small/b.npy: Read-only file system" in read_only
 

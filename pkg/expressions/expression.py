@@ -284,10 +284,10 @@ class _Call:
 
     def _key(self, out_dtype: Any) -> tuple[Any, ...]:
         kinds = (
-            (k, type(kind.number), repr(kind.number), kind.dtype)
-            if isinstance(kind, Static)
-            else (k, kind)
-            for k, kind in self.kinds.items()
+            (k, type(x.number), x.number if type(x.number) is int else repr(x.number), x.dtype)
+            if isinstance(x, Static)
+            else (k, x)
+            for k, x in self.kinds.items()
         )
         return (self.graph.root, out_dtype, *kinds)
 
@@ -589,8 +589,7 @@ class Expression(core.ExpressionBase):
         reduction = self._graph.reduction
         if reduction is None and target is None:
             return result
-        kind = bool if type(result) is bool else next(k for k in WEAK if isinstance(result, k))
-        typed = np.asarray(result, kind)  # or OverflowError
+        typed = np.asarray(result, type(result))  # or OverflowError
         if reduction is not None:
             name, axis, keepdims = reduction
             typed = _reductions.reduce_slowly(name, typed, axis, keepdims=keepdims)

@@ -7,7 +7,7 @@ the bits of its single operations one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -80,6 +80,11 @@ _Step = tuple[int, Any, tuple[tuple[str, int], ...]]
 def _c_type(dtype: Any) -> Any:
     """Returns the type in native byte order; one type for C's two of the same size."""
     return np.dtype(dtype.newbyteorder("=").str)
+
+
+def _common(values: Iterable[Any]) -> Any:
+    """Returns the type to which values promote; Python numbers are weak."""
+    return _c_type(np.result_type(*(getattr(x, "dtype", None) or x.kind(0) for x in values)))
 
 
 def _raises(wide: Any, narrow: Any) -> bool:
@@ -220,11 +225,7 @@ class _Lowering:
         if isinstance(condition, _Weak) and condition.node is None:
             condition = self.constant(bool(condition.number), BOOL)
         condition = self.default(condition)
-        if isinstance(a, _Weak) and isinstance(b, _Weak):
-            dtype = np.result_type(np.dtype(a.kind), np.dtype(b.kind))
-        else:
-            dtype = np.result_type(*(getattr(x, "dtype", None) or x.kind(0) for x in (a, b)))
-        dtype = _c_type(dtype)
+        dtype = _common((a, b))
         places = [self.materialize(x, dtype).place for x in (a, b)]
         return self.step(SELECT, dtype, dtype, condition.place, *places)
 
@@ -236,14 +237,12 @@ class _Lowering:
         For complex numbers only a NaN of `x` stays; NaN parts of bounds compare as floats do, as in
         NumPy's clip.
         """
-        kinds = [getattr(x, "dtype", None) or x.kind(0) for x in values]
-        dtype = _c_type(np.result_type(*kinds))
+        dtype = _common(values)
         x, *bounds = values
         own = getattr(x, "dtype", None)
         bounds = [_limited(bound, own, dtype, k == 0) for k, bound in enumerate(bounds)]
         if None in bounds:
-            kept = (getattr(one, "dtype", None) or one.kind(0) for one in (x, *bounds) if one)
-            dtype = _c_type(np.result_type(*kept))
+            dtype = _common(filter(None, (x, *bounds)))
         x = self.convert(self.materialize(x, dtype), dtype)
         limit = self.limit if dtype.kind == "c" else self.operation
         names = ("greater", "less") if dtype.kind == "c" else ("maximum", "minimum")
@@ -271,8 +270,7 @@ class _Lowering:
         if exponent.dtype is None:
             base = self.default(base)
         else:  # beside which a Python number is weak
-            kind = base.dtype if isinstance(base, _Typed) else base.kind(0)
-            dtype = _c_type(np.result_type(kind, exponent.dtype))
+            dtype = _common((base, exponent))
             base = self.convert(self.materialize(base, dtype), dtype)
         if isinstance(number, float):
             if base.dtype.kind in "biu":
