@@ -143,10 +143,13 @@ static inline mylib_array layout_array(const layout *l, mylib_type type, mylib_d
     return array;
 }
 
-/* "(3, 4) strides (32, -8)", into a buffer that it may fill. */
-static inline const char *layout_text(const layout *l, char *text, size_t room)
+/* "3,4@32,-8", the shape and the strides, cut if long; the text is one of a few per thread. */
+static inline const char *layout_text(const layout *l)
 {
-    size_t used = 0;
+    static _Thread_local char texts[4][90];
+    static _Thread_local unsigned next;
+    char *text = texts[next++ % 4];
+    size_t used = 0, room = sizeof *texts;
     text[0] = '\0';
     for (int part = 0; part < 2; part++) {
         const int64_t *numbers = part == 0 ? l->shape : l->strides;

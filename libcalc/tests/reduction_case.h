@@ -164,11 +164,9 @@ static inline void compare_reductions(const reduction_case *c, const unsigned ch
 
 static inline void set_reduction_case(const reduction_case *c, const char *where)
 {
-    char in[120], out[120];
     test_set_case("%s of %s as %s into %s, %s, in %s, out %s", reduction_names[c->reduction],
                   test_types[c->stored].name, test_types[c->type].name,
-                  test_types[c->out_type].name, where, layout_text(&c->in, in, sizeof in),
-                  layout_text(&c->out, out, sizeof out));
+                  test_types[c->out_type].name, where, layout_text(&c->in), layout_text(&c->out));
 }
 
 #endif /* MYLIB_REDUCTION_CASE_H */

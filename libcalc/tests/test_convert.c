@@ -156,7 +156,6 @@ static void test_map_as(const char *level, rng *r)
 /* Several dimensions, broadcast: the result of one call over the other's converted inputs. */
 static void test_layouts(rng *r)
 {
-    char texts[3][90];
     for (int k = 0; k < test_rounds(400); k++) {
         layout shapes[3];
         const test_type *t[3] = {&test_types[rng_below(r, TEST_COMPUTED_COUNT)], any_type(r),
@@ -175,9 +174,7 @@ static void test_layouts(rng *r)
                 data[i][b] &= 1;
         }
         test_set_case("add in %s of %s and %s: %s = %s + %s", t[0]->name, t[1]->name, t[2]->name,
-                      layout_text(&shapes[0], texts[0], sizeof texts[0]),
-                      layout_text(&shapes[1], texts[1], sizeof texts[1]),
-                      layout_text(&shapes[2], texts[2], sizeof texts[2]));
+                      layout_text(&shapes[0]), layout_text(&shapes[1]), layout_text(&shapes[2]));
         mylib_array o = layout_array(&shapes[0], t[0]->type, test_cpu, data[0]);
         mylib_array inputs[2] = {layout_array(&shapes[1], t[1]->type, test_cpu, data[1]),
                                  layout_array(&shapes[2], t[2]->type, test_cpu, data[2])};

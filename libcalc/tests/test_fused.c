@@ -475,7 +475,6 @@ static void test_places(void)
     rng r = rng_make(0);
     int fitted = 0, spaced = 0, downwards = 0;
     for (int i = 0; i < 3000; i++) {
-        char text[90];
         mylib_type type = types[rng_below(&r, 4)];
         int64_t size = test_size(type), sizes[3] = {size, size, size};
         layout out, in[2];
@@ -500,7 +499,7 @@ static void test_places(void)
             arrays[1 + k] = layout_array(&in[k], type, test_cpu,
                                          memory[1 + k] + (is_vector ? 0 : size * rng_below(&r, 5)));
         }
-        test_set_case("%s, %s", test_types[type].name, layout_text(&out, text, sizeof text));
+        test_set_case("%s, %s", test_types[type].name, layout_text(&out));
         if (!CHECK_OK(mylib_layout_init(&l, &arrays[0], &arrays[1], 2)) || l.count == 0)
             continue;
         mylib_layout_simplify(&l);

@@ -73,7 +73,6 @@ static void test_contiguous(const test_op *op, const test_type *t, rng *r)
 static void test_strided(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
-    char texts[3][90];
     for (int i = 0; i < (test_quick ? 3 : 60); i++) {
         const int64_t shift[3] = {rng_below(r, 4), rng_below(r, 4), rng_below(r, 4)};
         layout out, in[2];
@@ -82,9 +81,7 @@ static void test_strided(const test_op *op, const test_type *t, rng *r)
         random_input(r, &out, &in[0], t->size, 1);
         random_input(r, &out, &in[1], t->size, 1);
         test_set_case("%s of %s, GPU memory, out %s, a %s, b %s", op->name, t->name,
-                      layout_text(&out, texts[0], sizeof texts[0]),
-                      layout_text(&in[0], texts[1], sizeof texts[1]),
-                      layout_text(&in[1], texts[2], sizeof texts[2]));
+                      layout_text(&out), layout_text(&in[0]), layout_text(&in[1]));
         run_on_device(op, t, &out, in, shift, 0, r);
     }
 }
@@ -282,7 +279,6 @@ static void test_streamed_sizes(rng *r)
 static void test_streamed(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
-    char texts[3][90];
     int64_t n = test_quick ? 1000 : 100003;
     layout out = row_of(n, test_size(type)), in[2] = {row_of(n, t->size), row_of(n, t->size)};
     test_set_case("%s of %s, streamed, n = %lld", op->name, t->name, (long long)n);
@@ -294,9 +290,7 @@ static void test_streamed(const test_op *op, const test_type *t, rng *r)
         random_input(r, &out, &in[0], t->size, aligned);
         random_input(r, &out, &in[1], t->size, aligned);
         test_set_case("%s of %s, streamed, out %s, a %s, b %s", op->name, t->name,
-                      layout_text(&out, texts[0], sizeof texts[0]),
-                      layout_text(&in[0], texts[1], sizeof texts[1]),
-                      layout_text(&in[1], texts[2], sizeof texts[2]));
+                      layout_text(&out), layout_text(&in[0]), layout_text(&in[1]));
         run_streamed(op, t, &out, in, i % 3 == 0 ? (int)rng_below(r, 8) : 0, 0, r);
     }
 }

@@ -30,14 +30,12 @@ typedef struct mix {
 static const char *mix_text(const mix *m)
 {
     static char text[600];
-    char part[90];
     int used = m->is_select ? snprintf(text, sizeof text, "select:")
                             : snprintf(text, sizeof text, "%s in %s:", m->op->name, m->type->name);
     for (int k = 0; k <= m->inputs; k++)
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, " %s%s %s shift %d%s",
-                     k == 0 ? "" : "of ", m->t[k]->name, layout_text(&m->l[k], part, sizeof part),
-                     (int)m->shift[k], m->is_number[k] ? " number" : "");
+        used += snprintf(text + used, sizeof text - (size_t)used, " %s%s %s shift %d%s",
+                         k == 0 ? "" : "of ", m->t[k]->name, layout_text(&m->l[k]),
+                         (int)m->shift[k], m->is_number[k] ? " number" : "");
     snprintf(text + used, sizeof text - (size_t)used, "%s%s", m->in_place ? ", in place" : "",
              m->streamed ? ", streamed" : "");
     return text;

@@ -129,11 +129,9 @@ static void test_sizes(rng *r, int slot_kib)
             dst.shape[2] = 1 + rng_below(r, i % 2 ? 3 : 90);
             random_strides(r, &dst, (int64_t)mylib_type_size(type[0]), 1);
             random_input(r, &dst, &src, (int64_t)mylib_type_size(type[1]), 1);
-            char texts[2][80];
             test_set_case("slots of %d KiB, copy %s %s of %s from %s %s of %s", slot_kib,
-                          place_name(*to), layout_text(&dst, texts[0], sizeof texts[0]),
-                          mylib_type_name(type[0]), place_name(*from),
-                          layout_text(&src, texts[1], sizeof texts[1]), mylib_type_name(type[1]));
+                          place_name(*to), layout_text(&dst), mylib_type_name(type[0]),
+                          place_name(*from), layout_text(&src), mylib_type_name(type[1]));
             check_copy(r, &dst, type[0], *to, &src, type[1], *from, 0, NULL);
         }
     }

@@ -318,7 +318,6 @@ static void test_strided(rng *r, int on_host)
     static source s;
     static operands o;
     for (int i = 0; i < (test_quick ? 10 : test_rounds(on_host ? 400 : 1000)); i++) {
-        char text[90];
         any_program(r, &s);
         memset(&o, 0, sizeof o);
         random_shape(r, &o.out, i % 10 == 9 ? 20000 : 600);
@@ -331,7 +330,7 @@ static void test_strided(rng *r, int on_host)
         }
         choose_in_place(&s, &o, r);
         test_set_case("%s, out %s, in place %d, %s", on_host ? "host arrays" : "GPU memory",
-                      layout_text(&o.out, text, sizeof text), o.in_place, source_text(&s));
+                      layout_text(&o.out), o.in_place, source_text(&s));
         compare(&s, &o, on_host, r);
         mylib_program_free(s.program);
     }
@@ -507,7 +506,6 @@ static void test_reductions(rng *r)
         int64_t count = 1, at[1 + MAX_INPUTS], used = 0;
         mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
         layout whole, out;
-        char text[90];
         any_program(r, &s);
         memset(&o, 0, sizeof o);
         whole.ndim = (int)rng_below(r, 4);
@@ -544,8 +542,8 @@ static void test_reductions(rng *r)
             at[1 + k] = reserve(&used, o.in[k].span, rng_below(r, 3) * test_size(s.input_type[k]));
         }
         test_set_case("%d of %s to %s, over %s, out of %d dimensions, %s", (int)reduction,
-                      test_types[type].name, test_types[out_type].name,
-                      layout_text(&whole, text, sizeof text), out.ndim, source_text(&s));
+                      test_types[type].name, test_types[out_type].name, layout_text(&whole),
+                      out.ndim, source_text(&s));
         if (!spans) {
             mylib_program_free(s.program);
             continue;

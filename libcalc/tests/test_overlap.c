@@ -252,7 +252,6 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
     for (int i = 0; i < test_rounds(40); i++) {
         layout out, in[2];
         int64_t index[MYLIB_MAX_NDIM] = {0}, at[3], spread;
-        char texts[3][90];
         int aligned = !test_is_integer(t->type);
         random_shape(r, &out, 120);
         random_strides(r, &out, test_size(type), aligned);
@@ -280,10 +279,8 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
             continue;
 
         test_set_case("%s of %s in one buffer, out %s at %lld, a %s at %lld, b %s at %lld",
-                      op->name, t->name, layout_text(&out, texts[0], sizeof texts[0]),
-                      (long long)at[0], layout_text(&in[0], texts[1], sizeof texts[1]),
-                      (long long)at[1], layout_text(&in[1], texts[2], sizeof texts[2]),
-                      (long long)at[2]);
+                      op->name, t->name, layout_text(&out), (long long)at[0], layout_text(&in[0]),
+                      (long long)at[1], layout_text(&in[1]), (long long)at[2]);
         fill_values(r, t->type, BUFFER_SIZE / t->size, buffer);
         memcpy(expected, buffer, sizeof buffer);
         mylib_array array = layout_array(&out, type, test_cpu, buffer + at[0]);

@@ -8,14 +8,6 @@
 
 #define POISON 0xa5
 
-static const char *shape_text(const layout *l)
-{
-    static _Thread_local char texts[3][90];
-    static _Thread_local unsigned next;
-    char *text = texts[next++ % 3];
-    return layout_text(l, text, sizeof texts[0]);
-}
-
 /* Computes, and compares every element and every byte between the elements. */
 static void run(const test_op *op, const test_type *t, const layout *out, const layout *in, rng *r)
 {
@@ -37,8 +29,8 @@ static void run(const test_op *op, const test_type *t, const layout *out, const 
             data[k][i] = (unsigned char)rng_next(r);
         fill_values(r, t->type, in[k].span / t->size, data[k]);
     }
-    test_set_case("%s of %s, out %s, a %s, b %s", op->name, t->name, shape_text(out),
-                  shape_text(&in[0]), op->arity == 2 ? shape_text(&in[1]) : "-");
+    test_set_case("%s of %s, out %s, a %s, b %s", op->name, t->name, layout_text(out),
+                  layout_text(&in[0]), op->arity == 2 ? layout_text(&in[1]) : "-");
     if (CHECK_OK(mylib_map(op->op, test_cpu, NULL, &array, arrays)) && layout_count(out) > 0) {
         const unsigned char *b = data[0];
         int64_t wrong = 0;
