@@ -24,7 +24,10 @@ static const int64_t tall[2] = {N / 5, 5}, one_of_5[2] = {1, 5};
 static double *host_in, *host_out;
 static void *gpu_in, *gpu_out, *other_in, *other_out, *pinned_in, *pinned_out;
 static void *stream, *other_stream;
-static unsigned char number[16]; /* a result that is one number */
+static union {
+    int64_t integer;
+    double parts[2];
+} number; /* a result that is one number */
 static mylib_program *sum_of_squares, *long_program;
 
 /* ---- Scenarios ------------------------------------------------------------------------------- */
@@ -205,39 +208,13 @@ static mylib_status dot(mylib_array out, mylib_array in, void *on)
     return mylib_dot(MYLIB_F64, gpu, on, &out, &in, &in);
 }
 
-static mylib_status trace(mylib_array in, void *on) { return mylib_trace(gpu, on, &in, number); }
+static mylib_status trace(mylib_array in, void *on) { return mylib_trace(gpu, on, &in, &number); }
 
 /* Waits for the least exponent. */
 static mylib_status power(mylib_array out, mylib_array in)
 {
     const mylib_array inputs[2] = {in, in};
     return mylib_map(MYLIB_OP_power, gpu, stream, &out, inputs);
-}
-
-static mylib_status scalar_i64(void)
-{
-    int64_t result;
-    mylib_status st = mylib_scalar_i64(MYLIB_OP_multiply, gpu, 6, 7, &result);
-    if (st == MYLIB_OK)
-        memcpy(number, &result, sizeof result);
-    return st;
-}
-static mylib_status scalar_f64(void)
-{
-    double result;
-    mylib_status st = mylib_scalar_f64(MYLIB_OP_divide, other, 1, 3, &result);
-    if (st == MYLIB_OK)
-        memcpy(number, &result, sizeof result);
-    return st;
-}
-static mylib_status scalar_c128(void)
-{
-    const double a[2] = {1, 2}, b[2] = {3, 4};
-    double result[2];
-    mylib_status st = mylib_scalar_c128(MYLIB_OP_multiply, gpu, a, b, result);
-    if (st == MYLIB_OK)
-        memcpy(number, result, sizeof result);
-    return st;
 }
 
 /* X(name, call) */
@@ -311,9 +288,9 @@ static mylib_status scalar_c128(void)
     X(trace_host, trace(matrix_of(host_in, test_cpu, square, NULL), NULL)) \
     X(power, \
       power(in_type(row_of(gpu_out, gpu), MYLIB_I64), in_type(row_of(gpu_in, gpu), MYLIB_I64))) \
-    X(scalar_i64, scalar_i64()) \
-    X(scalar_f64, scalar_f64()) \
-    X(scalar_c128, scalar_c128())
+    X(scalar_i64, mylib_scalar_i64(MYLIB_OP_multiply, gpu, 6, 7, &number.integer)) \
+    X(scalar_f64, mylib_scalar_f64(MYLIB_OP_divide, other, 1, 3, number.parts)) \
+    X(scalar_c128, mylib_scalar_c128(MYLIB_OP_multiply, gpu, host_in, host_in + 2, number.parts))
 
 #define DEFINE_RUN(name, call) \
     static mylib_status run_##name(void) { return call; }
@@ -334,20 +311,18 @@ typedef struct results {
 
 static void poison_results(void)
 {
-    static unsigned char poison[NBYTES];
-    memset(poison, 0xa5, NBYTES);
-    memcpy(host_out, poison, NBYTES);
-    memcpy(pinned_out, poison, NBYTES);
-    memset(number, 0xa5, sizeof number);
-    memcpy(gpu_out, poison, NBYTES); /* an emulated GPU's memory is the host's */
-    memcpy(other_out, poison, NBYTES);
+    memset(&number, 0xa5, sizeof number);
+    memset(host_out, 0xa5, NBYTES);
+    memset(pinned_out, 0xa5, NBYTES);
+    memset(gpu_out, 0xa5, NBYTES); /* an emulated GPU's memory is the host's */
+    memset(other_out, 0xa5, NBYTES);
 }
 
 static void fetch_results(results *r)
 {
     memcpy(r->bytes[0], host_out, NBYTES);
     memcpy(r->bytes[1], pinned_out, NBYTES);
-    memcpy(r->number, number, sizeof number);
+    memcpy(r->number, &number, sizeof number);
     memcpy(r->bytes[2], gpu_out, NBYTES);
     memcpy(r->bytes[3], other_out, NBYTES);
 }

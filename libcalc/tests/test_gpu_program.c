@@ -398,11 +398,8 @@ static void test_large(rng *r)
 {
     static source s;
     static operands o;
-    mylib_device_info info;
-    CHECK_OK(mylib_cuda_device_info(0, &info));
-    int is_emulated = strcmp(info.name, "emulated GPU") == 0;
     for (int i = 0; i < (test_quick ? 1 : test_rounds(12)); i++) {
-        int64_t n = test_quick || is_emulated ? 40000 + i : 400000 + i;
+        int64_t n = test_quick || test_is_emulated() ? 40000 + i : 400000 + i;
         any_program(r, &s);
         if (s.inputs > 6) {
             mylib_program_free(s.program);

@@ -295,11 +295,9 @@ static void test_overlap(void)
 
 int main(int argc, char **argv)
 {
-    mylib_device_info info;
     test_begin_gpu("gpu_streamed", argc, argv, NULL);
     rng r = rng_make(0);
-    if (CHECK_OK(mylib_cuda_device_info(0, &info)))
-        is_emulated = strstr(info.name, "emulated") != NULL;
+    is_emulated = test_is_emulated();
     test_no_memory(&r);
     test_overlap();
     test_repeated();
