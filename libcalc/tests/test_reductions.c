@@ -19,15 +19,6 @@ typedef struct number {
     double re, im;
 } number;
 
-static double widen_f16(uint16_t h)
-{
-    int exponent = (h >> 10) & 31, fraction = h & 1023;
-    double x = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-               : exponent == 0 ? ldexp(fraction, -24)
-                               : ldexp(1024 + fraction, exponent - 25);
-    return h & 0x8000 ? -x : x;
-}
-
 /* A real number as a carrying type holds it. */
 static double rounded(mylib_type carrier, double x)
 {
@@ -38,59 +29,21 @@ static double rounded(mylib_type carrier, double x)
 static number load(mylib_type type, const void *p)
 {
     number x = {0, 0, 0};
-    switch (type) {
-#define INTEGER(s, T, E) \
-    case MYLIB_##E: { \
-        T value; \
-        memcpy(&value, p, sizeof value); \
-        x.i = (int64_t)value; \
-        x.re = (double)value; \
-        break; \
-    }
-        INTEGER(i8, int8_t, I8)
-        INTEGER(i16, int16_t, I16)
-        INTEGER(i32, int32_t, I32)
-        INTEGER(i64, int64_t, I64)
-        INTEGER(u8, uint8_t, U8)
-        INTEGER(u16, uint16_t, U16)
-        INTEGER(u32, uint32_t, U32)
-        INTEGER(u64, uint64_t, U64)
-        INTEGER(bool, uint8_t, BOOL)
-#undef INTEGER
-    case MYLIB_F16: {
-        uint16_t h;
-        memcpy(&h, p, sizeof h);
-        x.re = widen_f16(h);
-        break;
-    }
-    case MYLIB_F32:
-    case MYLIB_C64: {
-        float parts[2] = {0, 0};
-        memcpy(parts, p, (size_t)test_size(type));
-        x.re = (double)parts[0];
-        x.im = (double)parts[1];
-        break;
-    }
-    default: {
-        double parts[2] = {0, 0};
-        memcpy(parts, p, (size_t)test_size(type));
-        x.re = parts[0];
-        x.im = parts[1];
-    }
-    }
+    double parts[2];
+    reference_convert(MYLIB_C128, type, p, parts);
+    if (test_is_integer(type))
+        reference_convert(MYLIB_I64, type, p, &x.i);
+    x.re = parts[0], x.im = parts[1];
     return x;
 }
 
 static void store(mylib_type type, number x, void *p)
 {
-    float single[2] = {(float)x.re, (float)x.im};
-    double parts[2] = {x.re, x.im};
-    if (test_is_integer(type)) /* little-endian: the low bytes */
-        memcpy(p, &x.i, (size_t)test_size(type));
-    else if (type == MYLIB_F32 || type == MYLIB_C64)
-        memcpy(p, single, (size_t)test_size(type));
+    const double parts[2] = {x.re, x.im};
+    if (test_is_integer(type))
+        reference_convert(type, MYLIB_I64, &x.i, p);
     else
-        memcpy(p, parts, (size_t)test_size(type));
+        reference_convert(type, MYLIB_C128, parts, p);
 }
 
 static int is_nan(number x) { return isnan(x.re) || isnan(x.im); }
