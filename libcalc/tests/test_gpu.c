@@ -430,7 +430,7 @@ static void pin(size_t k, unsigned char *at, int pins)
             test_give_up("cuMemHostRegister or cuMemHostUnregister failed");
 }
 
-/* Inputs and outputs of which only a part is pinned, or two parts separately. */
+/* Inputs and outputs, also of copies, of which only a part is pinned, or two parts separately. */
 static void test_partly_pinned(rng *r)
 {
     const int64_t n = (int64_t)PARTLY_NBYTES / 8;
@@ -446,6 +446,8 @@ static void test_partly_pinned(rng *r)
     const mylib_array out = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
     const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
                                {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    mylib_array there = {NULL, gpu, MYLIB_F64, 1, &n, NULL};
+    CHECK_OK(mylib_alloc(gpu, PARTLY_NBYTES, NULL, &there.data));
     for (size_t k = 0; k < sizeof partly / sizeof *partly; k++) {
         for (int which = 1; which < 4; which++) {
             test_set_case("of %s%s%s %s pinned", which & 1 ? "an input" : "",
@@ -457,12 +459,16 @@ static void test_partly_pinned(rng *r)
             memset(z, POISON, PARTLY_NBYTES);
             CHECK_OK(mylib_map(MYLIB_OP_add, gpu, NULL, &out, in));
             CHECK(memcmp(z, sum, PARTLY_NBYTES) == 0, "the sum is wrong");
+            CHECK_OK(mylib_copy_array(NULL, &there, &in[0]));
+            CHECK_OK(mylib_copy_array(NULL, &out, &there));
+            CHECK(memcmp(z, x, PARTLY_NBYTES) == 0, "the copy differs");
             if (which & 1)
                 pin(k, x, 0);
             if (which & 2)
                 pin(k, z, 0);
         }
     }
+    CHECK_OK(mylib_free(gpu, there.data, NULL));
     free(x);
     free(y);
     free(z);

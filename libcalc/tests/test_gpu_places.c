@@ -9,8 +9,6 @@
  */
 #include "copies.h"
 
-#include <dlfcn.h>
-
 static const mylib_device gpu = {MYLIB_CUDA, 0};
 static const place places[] = {
     {{MYLIB_CPU, 0}, 0}, {{MYLIB_CPU, 0}, 1}, {{MYLIB_CUDA, 0}, 0}, {{MYLIB_CUDA, 1}, 0}};
@@ -158,47 +156,6 @@ static void test_streamed_with(int slot_kib)
     use_slots(0);
     free(x);
     free(y);
-}
-
-/* Memory of which others have pinned a part, or two parts separately. */
-static void test_partly_pinned(void)
-{
-    const size_t nbytes = 4 << 20, half = nbytes / 2;
-    int (*host_register)(void *, size_t, unsigned), (*host_unregister)(void *);
-    void *handle = test_driver(), *data = NULL;
-    int64_t n = (int64_t)nbytes;
-    unsigned char *x = NULL, *back = test_malloc(nbytes);
-    if (handle == NULL || posix_memalign((void **)&x, 65536, nbytes) != 0)
-        test_give_up("no driver, or no memory");
-    *(void **)&host_register = dlsym(handle, "cuMemHostRegister_v2");
-    *(void **)&host_unregister = dlsym(handle, "cuMemHostUnregister");
-    CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &data));
-    mylib_array on_host = {x, {MYLIB_CPU, 0}, MYLIB_U8, 1, &n, NULL}, on_gpu = on_host;
-    on_gpu.data = data, on_gpu.device = gpu;
-    for (int k = 0; k < 5; k++) {
-        size_t part = k == 4 ? half / 2 : half;
-        test_set_case("parts of the host memory are pinned, case %d", k);
-        for (size_t i = 0; i < nbytes; i++)
-            x[i] = (unsigned char)(i * 31 + i / 4099 + (size_t)k);
-        memcpy(back, x, nbytes);
-        if ((k != 1 && host_register(x, k == 3 ? nbytes : part, 0) != 0) ||
-            ((k == 1 || k == 2) && host_register(x + half, half, 0) != 0) ||
-            (k == 4 && host_register(x + half + part, part, 0) != 0))
-            test_give_up("cuMemHostRegister failed");
-        CHECK_OK(mylib_copy_array(NULL, &on_gpu, &on_host));
-        memset(x, COPY_POISON, nbytes);
-        CHECK_OK(mylib_copy_array(NULL, &on_host, &on_gpu));
-        CHECK(memcmp(x, back, nbytes) == 0, "the copy differs");
-        if (k != 1)
-            host_unregister(x);
-        if (k == 1 || k == 2)
-            host_unregister(x + half);
-        if (k == 4)
-            host_unregister(x + half + part);
-    }
-    CHECK_OK(mylib_free(gpu, data, NULL));
-    free(x);
-    free(back);
 }
 
 static void *copy_much(void *argument)
@@ -614,7 +571,6 @@ int main(int argc, char **argv)
     test_sizes(&r, 1); /* out of range: the default */
     test_streamed_with(64);
     test_streamed_with(1);
-    test_partly_pinned();
     test_streams(gpu);
     if (test_gpu_count > 1)
         test_streams(places[3].device);
