@@ -514,33 +514,37 @@ static void test_scalars(const test_op *op, rng *r)
 
 /* ---- trace ----------------------------------------------------------------------------------- */
 
+/* Diagonals without gaps, with gaps, and from the end. */
 static void test_trace(const test_type *t, rng *r)
 {
-    static const int64_t lengths[] = {0,    1,    2,    255,  256,  257,   2047,  2048,
-                                      2049, 4097, 6144, 6145, 9000, 10241, 70000, 100000};
-    const int64_t most = 100000;
+    static const int64_t lengths[] = {0,     1,     2,     255,   256,   257,   2047,
+                                      2048,  2049,  4097,  6144,  6145,  9000,  10241,
+                                      16384, 16385, 32768, 32769, 70000, 100000};
+    const int64_t most = 7 * 100000;
     mylib_type type = reference_sum_type(t->type);
     unsigned char *host = test_malloc((size_t)(most * t->size));
     void *data = NULL;
     CHECK_OK(mylib_alloc(gpu, (size_t)(most * t->size), NULL, &data));
-    for (int i = 0; i < 16; i += test_quick ? 4 : 1) {
+    for (int i = 0; i < 20; i += test_quick ? 4 : 1) {
         for (int k = 0; k < 3; k++) {
             unsigned char sums[3][TEST_MAX_SIZE + 8];
-            int64_t n = lengths[i];
+            int64_t n = lengths[i], given = k == 1 ? 7 * n : n;
             int64_t shape[2] = {k == 1 ? n + 3 : n, k == 2 ? n + 3 : n}, strides[2] = {t->size, 0};
-            if (k == 2 && n > 0) /* from the end, every element */
+            if (k == 1)
+                strides[0] = 3 * t->size, strides[1] = 4 * t->size;
+            if (k == 2 && n > 0)
                 strides[0] = -2 * t->size, strides[1] = t->size;
             int64_t start = k == 2 && n > 0 ? (n - 1) * t->size : 0;
             mylib_array matrix = {host + start, test_cpu, t->type, 2, shape, strides};
             if (i % 3 == 2)
-                fill_values(r, t->type, most, host);
+                fill_values(r, t->type, given, host);
             else
-                fill_ordinary(r, t->type, most, host);
+                fill_ordinary(r, t->type, given, host);
             memset(sums, POISON, sizeof sums);
             test_set_case("trace of %s, n = %lld, case %d", t->name, (long long)n, k);
             CHECK_OK(mylib_trace(test_cpu, NULL, &matrix, sums[0]));
             CHECK_OK(mylib_trace(gpu, NULL, &matrix, sums[1]));
-            CHECK_OK(mylib_copy(gpu, data, test_cpu, host, (size_t)(most * t->size), NULL));
+            CHECK_OK(mylib_copy(gpu, data, test_cpu, host, (size_t)(given * t->size), NULL));
             matrix.data = (char *)data + start;
             matrix.device = gpu;
             CHECK_OK(mylib_trace(gpu, NULL, &matrix, sums[2]));

@@ -1,7 +1,7 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
  * for which one launch combines few partial results, or a second one many; dense rows and columns,
- * of narrow types too; floats that integers cannot hold; dot products; host arrays; traces.
+ * of narrow types too; floats that integers cannot hold; dot products; host arrays.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -216,37 +216,6 @@ static void test_dense(rng *r)
     }
 }
 
-/* Diagonals, whose sum goes to host memory. */
-static void test_traces(rng *r)
-{
-    static const int64_t lengths[] = {1, 2049, 5000, 16384, 16385, 32768, 32769, 100000};
-    int count = test_quick ? 3 : (int)(sizeof lengths / sizeof *lengths);
-    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
-        for (int i = 0; i < count; i++) {
-            const int64_t n = lengths[i], size = test_size((mylib_type)t);
-            const int64_t shape[2] = {n, n}, strides[2] = {3 * size, 4 * size};
-            size_t nbytes = (size_t)(((n - 1) * 7 + 1) * size);
-            unsigned char *here = test_malloc(nbytes), right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
-            mylib_type sum_type;
-            void *there;
-            test_set_case("trace of %s, n = %lld", test_types[t].name, (long long)n);
-            fill_ordinary(r, (mylib_type)t, (int64_t)nbytes / size, here);
-            CHECK_OK(mylib_sum_type((mylib_type)t, &sum_type));
-            CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &there));
-            CHECK_OK(mylib_copy(gpu, there, test_cpu, here, nbytes, NULL));
-            mylib_array in = {here, test_cpu, (mylib_type)t, 2, shape, strides};
-            CHECK_OK(mylib_trace(test_cpu, NULL, &in, right));
-            in.data = there;
-            in.device = gpu;
-            CHECK_OK(mylib_trace(gpu, NULL, &in, got));
-            CHECK(same_value(sum_type, right, got), "%s, not %s", describe(sum_type, got),
-                  describe(sum_type, right));
-            CHECK_OK(mylib_free(gpu, there, NULL));
-            free(here);
-        }
-    }
-}
-
 /* Floats as integers that cannot hold them, along rows, every second element, and columns. */
 static void test_edges(rng *r)
 {
@@ -422,7 +391,6 @@ int main(int argc, char **argv)
     test_dense(&r);
     test_shapes(&r);
     test_parts(&r);
-    test_traces(&r);
     test_edges(&r);
     test_random(&r);
     return test_end();
