@@ -86,46 +86,6 @@ static void test_strided(const test_op *op, const test_type *t, rng *r)
     }
 }
 
-/* Matrices with rows, columns and transposes of others, large enough for many tiles. */
-static void test_matrices(const test_type *t, rng *r)
-{
-    const test_op *op = &test_ops[MYLIB_OP_subtract];
-    const int64_t rows = test_quick ? 67 : 263, columns = test_quick ? 41 : 517,
-                  shift[3] = {1, 0, 3};
-    for (int k = 0; k < 7; k++) {
-        layout out = {.ndim = 2, .shape = {rows, columns}, .strides = {columns * t->size, t->size}};
-        layout in[2] = {out, out};
-        switch (k) {
-        case 0:
-            in[1].strides[0] = t->size, in[1].strides[1] = rows * t->size;
-            break;
-        case 1:
-            in[0].strides[0] = t->size, in[0].strides[1] = rows * t->size;
-            break;
-        case 2:
-            out.strides[0] = t->size, out.strides[1] = rows * t->size;
-            break;
-        case 3:
-            in[1].shape[0] = 1;
-            break;
-        case 4:
-            in[0].shape[1] = 1, in[0].strides[0] = t->size;
-            break;
-        case 5:
-            in[1].strides[0] *= -1;
-            break;
-        default:
-            in[0].strides[0] *= -1, in[1].strides[1] *= -1, out.strides[1] *= -1;
-            break;
-        }
-        layout_measure(&out, t->size);
-        layout_measure(&in[0], t->size);
-        layout_measure(&in[1], t->size);
-        test_set_case("subtract of %s, GPU matrices, case %d", t->name, k);
-        run_on_device(op, t, &out, in, shift, 0, r);
-    }
-}
-
 /* Beyond 2^31 elements, and fewer elements that lie further apart than 2^31 bytes. */
 static void test_huge(rng *r)
 {
@@ -861,10 +821,8 @@ int main(int argc, char **argv)
         test_strided(op, t, &r);
         test_streamed(op, t, &r);
     }
-    for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
-        test_matrices(t, &r);
+    for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++)
         test_trace(t, &r);
-    }
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++)
         test_scalars(op, &r);
     close_images();
