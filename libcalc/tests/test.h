@@ -85,10 +85,18 @@ __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line,
 int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
                       int line);
 
+/* Replaces this thread's message, and copies it: a call that fails must set another one. */
+enum { TEST_MESSAGE_SIZE = 1024 };
+void test_forget_message(char old[TEST_MESSAGE_SIZE]);
+
 /* For a failure of the test itself, which says nothing about the library. */
 __attribute__((noreturn)) void test_give_up(const char *what);
 
 void *test_malloc(size_t nbytes);
+
+/* Makes a program of two inputs of f64; and one of so many steps, of two operations by turns. */
+mylib_program *test_program(int steps, const mylib_step *step);
+mylib_program *test_long_program(int steps);
 
 /* Runs run((void *)0) to run((void *)(count - 1)), each in a thread, and waits for them. */
 void test_in_threads(int count, void *(*run)(void *number));

@@ -8,7 +8,6 @@
 #include "cuda_standin/cuda_standin.h"
 #include "test.h"
 
-enum { MESSAGE_SIZE = 1024 };
 enum { OUT_OF_MEMORY = 2, NO_DEVICE = 100, OUT_OF_RESOURCES = 701, ILLEGAL_ADDRESS = 700 };
 
 #define N 9000
@@ -346,29 +345,22 @@ static int gives_back(const char *call)
     return strstr(call, "Free") != NULL || strstr(call, "Destroy") != NULL;
 }
 
-static void forget_message(char *old)
-{
-    uint64_t unused;
-    (void)mylib_fib(1000, &unused);
-    snprintf(old, MESSAGE_SIZE, "%s", mylib_last_message());
-}
-
 static results expected, got;
 
 /* Lets the n-th call fail; returns whether there are that many. */
 static int check_failure(const struct scenario *s, int is_cold, long n, int error, int for_ever)
 {
-    char old[MESSAGE_SIZE];
+    char old[TEST_MESSAGE_SIZE];
     poison_results();
     cuda_standin_counts before = count_after_cleanup();
     if (!is_cold) { /* with all that is kept for speed */
         CHECK_OK(s->run());
         poison_results();
     }
-    forget_message(old);
+    test_forget_message(old);
     cuda_standin_fail(n, error, for_ever);
     mylib_status st = s->run();
-    char message[MESSAGE_SIZE];
+    char message[TEST_MESSAGE_SIZE];
     snprintf(message, sizeof message, "%s", mylib_last_message());
     const char *call = cuda_standin_failed();
     int left = cuda_standin_last_error();
@@ -442,21 +434,6 @@ static void *gpu_memory(mylib_device device, const void *from)
     return memory;
 }
 
-static void make_programs(void)
-{
-    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
-    static const mylib_step squares[] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
-                                         {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
-                                         {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
-    static mylib_step steps[100];
-    for (int i = 0; i < 100; i++)
-        steps[i] = (mylib_step){
-            i % 2 ? MYLIB_OP_add : MYLIB_OP_maximum, MYLIB_F64, {i == 0 ? 0 : 1 + i, i % 2, 0}};
-    if (mylib_program_create(2, types, 0, NULL, 3, squares, &sum_of_squares) != MYLIB_OK ||
-        mylib_program_create(2, types, 0, NULL, 100, steps, &long_program) != MYLIB_OK)
-        test_give_up(mylib_last_message());
-}
-
 static int count_gpus(void)
 {
     int count;
@@ -475,6 +452,9 @@ static void test_fork_without_gpu(void)
 
 int main(int argc, char **argv)
 {
+    static const mylib_step squares[] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
+                                         {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
+                                         {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
     static const int errors[] = {OUT_OF_MEMORY, OUT_OF_RESOURCES, ILLEGAL_ADDRESS};
     const size_t count = sizeof scenarios / sizeof *scenarios;
     setenv("MYLIB_STREAM_SLOT_KIB", "64", 1); /* several pieces of each array */
@@ -496,7 +476,8 @@ int main(int argc, char **argv)
         mylib_stream_create(other, &other_stream) != MYLIB_OK)
         test_give_up(mylib_last_message());
     memcpy(pinned_in, host_in, NBYTES);
-    make_programs();
+    sum_of_squares = test_program(3, squares);
+    long_program = test_long_program(100);
     for (size_t i = 0; i < count; i++) /* what is made once exists now */
         CHECK_OK(scenarios[i].run());
     for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {

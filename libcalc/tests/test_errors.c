@@ -14,15 +14,6 @@ static const mylib_device first_gpu = {MYLIB_CUDA, 0};
 static double out[LENGTH], a[LENGTH], b[LENGTH];
 static int64_t shape_of_6[1] = {6};
 
-/* Leaves a message that the next call must replace. */
-static void set_old_message(void)
-{
-    uint64_t unused;
-    memset(out, POISON, sizeof out);
-    if (mylib_fib(1000, &unused) == MYLIB_OK)
-        test_give_up("F(1000) must not fit");
-}
-
 static int is_poison(const void *p, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i++)
@@ -34,9 +25,9 @@ static int is_poison(const void *p, size_t nbytes)
 /* The status, a message of its own that holds 'part', and poisoned results. */
 #define EXPECT_WITH(call, status, part) \
     do { \
-        char old[1024]; \
-        set_old_message(); \
-        snprintf(old, sizeof old, "%s", mylib_last_message()); \
+        char old[TEST_MESSAGE_SIZE]; \
+        memset(out, POISON, sizeof out); \
+        test_forget_message(old); \
         if (CHECK_STATUS(call, status)) { \
             CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call", \
                   #call); \
@@ -423,21 +414,19 @@ static void test_wild_strides(void)
 static void test_program_reduce(void)
 {
     const mylib_constant three = {MYLIB_U8, 0, {3}};
-    const mylib_step steps[] = {{MYLIB_STEP_CONVERT, MYLIB_F64, {0, 0, 0}},
-                                {MYLIB_OP_add, MYLIB_F64, {0, 1, 0}}};
-    const mylib_type types[] = {MYLIB_F64, MYLIB_F64};
+    const mylib_step convert = {MYLIB_STEP_CONVERT, MYLIB_F64, {0, 0, 0}};
+    const mylib_step add = {MYLIB_OP_add, MYLIB_F64, {0, 1, 0}};
     const int64_t tall[2] = {(int64_t)1 << 31, 1}, wide[2] = {1, (int64_t)1 << 31},
                   none[2] = {0, 0};
     const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
     const mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 2, tall, none},
                                {b, test_cpu, MYLIB_F64, 2, wide, none}};
-    mylib_program *constant = NULL, *sum = NULL;
+    mylib_program *constant = NULL, *sum = test_program(1, &add);
     test_set_case("mylib_program_reduce");
-    CHECK_OK(mylib_program_create(0, NULL, 1, &three, 1, steps, &constant));
+    CHECK_OK(mylib_program_create(0, NULL, 1, &three, 1, &convert, &constant));
     CHECK_OK(mylib_program_reduce(constant, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, NULL));
     CHECK(out[0] == 3, "the sum of one 3 is %g", out[0]);
     CHECK_OK(mylib_program_run(constant, test_cpu, NULL, &total, NULL));
-    CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, steps + 1, &sum));
     EXPECT_WITH(mylib_program_reduce(sum, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, NULL),
                 MYLIB_ERR_ARGUMENT, "in is NULL");
     EXPECT_WITH(mylib_program_run(sum, test_cpu, NULL, &total, NULL), MYLIB_ERR_ARGUMENT,

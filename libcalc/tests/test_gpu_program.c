@@ -737,14 +737,11 @@ static void test_reduced(rng *r)
 /* Host memory that is said to be the GPU's, elements that are not aligned, partial overlap. */
 static void test_errors(void)
 {
-    const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
     const mylib_step steps[2] = {{MYLIB_OP_multiply, MYLIB_F64, {0, 1, 0}},
                                  {MYLIB_OP_add, MYLIB_F64, {2, 1, 0}}};
     const int64_t n = 100, stride = 12;
-    double host[100];
-    mylib_program *program = NULL;
-    memset(host, 0, sizeof host);
-    CHECK_OK(mylib_program_create(2, types, 0, NULL, 2, steps, &program));
+    double host[100] = {0};
+    mylib_program *program = test_program(2, steps);
     mylib_array good = {on_device, gpu, MYLIB_F64, 1, &n, NULL};
     for (int k = 0; k < 3; k++) {
         for (int wrong = 0; wrong < 3; wrong++) {
@@ -780,7 +777,6 @@ static void test_errors(void)
 /* The flags of a single operation over host arrays belong to its operands, whatever their order. */
 static void test_flags(void)
 {
-    const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
     const int64_t n = 4;
     double x[4] = {1, 2, 0, 4}, y[4] = {5, 6, 7, 8}, quotient[4];
     for (int turned = 0; turned < 2; turned++) {
@@ -788,9 +784,8 @@ static void test_flags(void)
         const mylib_array out = {quotient, test_cpu, MYLIB_F64, 1, &n, NULL};
         const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
                                    {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
-        mylib_program *program = NULL;
+        mylib_program *program = test_program(1, &step);
         test_set_case("in[%d] / in[%d]", turned, 1 - turned);
-        CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, &step, &program));
         feclearexcept(FE_ALL_EXCEPT);
         CHECK_OK(mylib_program_run(program, gpu, NULL, &out, in));
         CHECK((fetestexcept(FE_DIVBYZERO) != 0) == turned, "divisions by zero");
