@@ -61,18 +61,20 @@ static void fill(const computation *c, rng *r, mylib_type type, int64_t n, void 
 /* Runs it over GPU memory.  The case is named by 'what' and the layouts. */
 static void run(const computation *c, const char *what, const layout *out, const layout *in, rng *r)
 {
+    const char *texts[1 + MAX_INPUTS] = {"-", "-", "-", "-"};
     char scalar[TEST_MAX_SIZE];
     int64_t size = test_size(c->out_type), used = 0;
     operand o[1 + MAX_INPUTS];
 
+    for (int k = 0; k <= c->inputs; k++)
+        texts[k] = layout_text(k == 0 ? out : &in[k - 1]);
     test_set_case("%s: %s in %s of %s, %s, %s; out %s; in %s; %s; %s", what,
                   c->op != NULL    ? c->op->name
                   : c->inputs == 1 ? "copy"
                                    : "select",
                   test_types[c->type].name, test_types[c->in_type[0]].name,
-                  test_types[c->in_type[1]].name, test_types[c->in_type[2]].name, layout_text(out),
-                  layout_text(&in[0]), c->inputs > 1 ? layout_text(&in[1]) : "-",
-                  c->inputs > 2 ? layout_text(&in[2]) : "-");
+                  test_types[c->in_type[1]].name, test_types[c->in_type[2]].name, texts[0],
+                  texts[1], texts[2], texts[3]);
 
     o[0] = (operand){c->out_type, out, reserve(&used, out->span, c->shift[0] * size), NULL};
     for (int k = 0; k < c->inputs; k++) {
