@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     for (int64_t i = 0; i < count; i++) {
         static const int64_t spoilt[] = {3, 30, 300, 3000};
         test_set_case("input %lld", (long long)i);
-        size_t nbytes = make_input(&r, bytes, sizeof bytes, spoilt[rng_below(&r, 4)]);
+        size_t nbytes = make_input(&r, bytes, sizeof bytes, PICK(&r, spoilt));
         if (rng_once_in(&r, 4)) /* and cut */
             nbytes = (size_t)rng_below(&r, (int64_t)nbytes + 1);
         /* Memory of exactly this size, so that reading beyond it shows. */

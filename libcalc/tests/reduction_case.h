@@ -61,7 +61,7 @@ static inline void random_sizes(rng *r, layout *l, int64_t limit)
     int64_t count = 1;
     l->ndim = (int)rng_below(r, 5);
     for (int d = 0; d < l->ndim; d++) {
-        int64_t size = sizes[rng_below(r, (int64_t)(sizeof sizes / sizeof *sizes))];
+        int64_t size = PICK(r, sizes);
         if (rng_once_in(r, 60))
             size = 0;
         if (count * size > limit)
@@ -112,7 +112,7 @@ static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char 
     const double other = rng_once_in(r, 2) ? 1 : -1;
     const int64_t others = 1 + rng_below(r, 8), has_nans = rng_once_in(r, 2);
     for (int64_t i = 0; i < n; i++) {
-        double x[2] = {zeros[rng_below(r, 2)], zeros[rng_below(r, 2)]};
+        double x[2] = {PICK(r, zeros), PICK(r, zeros)};
         if (!rng_once_in(r, others))
             x[rng_below(r, 2)] = other;
         if (has_nans && rng_once_in(r, nans)) {

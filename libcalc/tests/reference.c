@@ -1160,7 +1160,7 @@ static double special_real(rng *r, mylib_type type)
                               2 * tiny,    1 + epsilon, 1 - epsilon / 2,
                               1 / epsilon, 2 / epsilon, sqrt(max),
                               sqrt(normal)};
-    double number = numbers[rng_below(r, sizeof numbers / sizeof *numbers)];
+    double number = PICK(r, numbers);
     return rng_below(r, 2) ? -number : number;
 }
 

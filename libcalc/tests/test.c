@@ -107,7 +107,7 @@ mylib_program *test_long_program(int steps)
 void test_in_threads(int count, void *(*run)(void *number))
 {
     pthread_t threads[8];
-    if (count > (int)(sizeof threads / sizeof *threads))
+    if (count > COUNT_OF(threads))
         test_give_up("too many threads");
     for (intptr_t i = 0; i < count; i++)
         if (pthread_create(&threads[i], NULL, run, (void *)i) != 0)
@@ -172,7 +172,7 @@ void test_begin(const char *name)
     test_set_case("start");
     printf("%s: MYLIB_TEST_SEED=%llu\n", name, (unsigned long long)test_global.seed);
     fflush(stdout);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < COUNT_OF(signals); i++)
         signal(signals[i], on_crash);
 }
 

@@ -139,6 +139,10 @@ static inline uint64_t rng_next(rng *r)
 /* 0 to n - 1 */
 static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r) % (uint64_t)n); }
 
+/* The number of elements of an array; and one of them. */
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof *(array)))
+#define PICK(r, array) ((array)[rng_below(r, COUNT_OF(array))])
+
 /* True once in n times. */
 static inline int rng_once_in(rng *r, int64_t n) { return rng_below(r, n) == 0; }
 

@@ -110,7 +110,7 @@ static uint64_t compute(const test_op *op, const test_type *t, mylib_device devi
 
 static void check_frozen(const test_op *op, const test_type *t, mylib_device device)
 {
-    for (size_t i = 0; i < sizeof frozen_hashes / sizeof *frozen_hashes; i++) {
+    for (size_t i = 0; i < COUNT_OF(frozen_hashes); i++) {
         const frozen *f = &frozen_hashes[i];
         if (f->op == op->op && f->type == t->type) {
             uint64_t hash = compute(op, t, device);

@@ -25,7 +25,7 @@ static const test_type *any_type(rng *r) { return &test_types[rng_below(r, MYLIB
 static int64_t any_stride(rng *r, int64_t size)
 {
     const int64_t strides[] = {size, size, size, size, 2 * size, -size, size + 1, -3 * size};
-    return strides[rng_below(r, 8)];
+    return PICK(r, strides);
 }
 
 /* Lays n elements against a guard page; a 'stride' of 0 means one element for all. */
@@ -209,7 +209,7 @@ static void test_large(rng *r)
                                           {MYLIB_F16, MYLIB_F64},  {MYLIB_U8, MYLIB_F64}};
     unsigned char *a = test_malloc((size_t)n * 16), *b = test_malloc((size_t)n * 16);
     unsigned char *c = test_malloc((size_t)n * 16);
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+    for (size_t k = 0; k < COUNT_OF(types); k++) {
         if (!test_takes_case(k, 3))
             continue;
         mylib_type type = types[k][0], from = types[k][1];
@@ -310,7 +310,7 @@ static void test_ranges(rng *r)
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         for (int k = 0; k < test_rounds(80); k++) {
             mylib_type given = t->type == MYLIB_F16 ? MYLIB_F32 : t->type;
-            int64_t n = lengths[rng_below(r, 8)];
+            int64_t n = PICK(r, lengths);
             unsigned char start[TEST_MAX_SIZE], step[TEST_MAX_SIZE], right[TEST_MAX_SIZE];
             fill_values(r, given, 1, start);
             fill_values(r, given, 1, step);

@@ -456,7 +456,7 @@ int main(int argc, char **argv)
                                          {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
                                          {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
     static const int errors[] = {OUT_OF_MEMORY, OUT_OF_RESOURCES, ILLEGAL_ADDRESS};
-    const size_t count = sizeof scenarios / sizeof *scenarios;
+    const size_t count = COUNT_OF(scenarios);
     setenv("MYLIB_STREAM_SLOT_KIB", "64", 1); /* several pieces of each array */
     setenv("MYLIB_STREAM_THREADS", "2", 1);
     test_begin_gpu("cuda_faults", argc, argv, test_fork_without_gpu);
@@ -480,7 +480,7 @@ int main(int argc, char **argv)
     long_program = test_long_program(100);
     for (size_t i = 0; i < count; i++) /* what is made once exists now */
         CHECK_OK(scenarios[i].run());
-    for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
+    for (size_t e = 0; e < COUNT_OF(errors); e++) {
         /* One worker makes its calls in one order; several must stop each other. */
         setenv("MYLIB_STREAM_THREADS", errors[e] == ILLEGAL_ADDRESS ? "2" : "1", 1);
         for (size_t i = 0; i < count; i++)

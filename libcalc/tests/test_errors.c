@@ -314,7 +314,7 @@ static void test_shapes(void)
         {0, 1, {0}, {6}},    {3, 2, {1, 2, 3}, {2, 2}}, {1, 1, {1}, {6}},
         {1, 1, {0}, {6}},    {2, 2, {1, 1}, {1, 0}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         mylib_array array = {out, test_cpu, MYLIB_F64, rows[i].out_ndim, rows[i].out, NULL};
         mylib_array wrong = {a, test_cpu, MYLIB_F64, rows[i].in_ndim, rows[i].in, NULL};
         mylib_array right = {b, test_cpu, MYLIB_F64, 0, NULL, NULL};
@@ -370,7 +370,7 @@ static void test_wild_strides(void)
     static const char *const part = "beyond the memory";
     const int64_t column[2] = {LENGTH, 1}, shape[2] = {1, LENGTH};
     const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
-    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+    for (size_t i = 0; i < COUNT_OF(wild); i++) {
         const int64_t strides[2] = {wild[i], 8}, across[2] = {8, wild[i]}, one_column[2] = {1, 1};
         int overlaps = -1;
         mylib_array result = {out, test_cpu, MYLIB_F64, 2, shape, strides};
@@ -534,7 +534,7 @@ static void test_memory(void)
     CHECK_OK(mylib_free_cached());
 
     static const size_t sizes[] = {0, 1, 63, 64, 4097, 1 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         ptr = NULL;
         CHECK_OK(mylib_alloc(test_cpu, sizes[i], NULL, &ptr));
         CHECK(ptr != NULL && (uintptr_t)ptr % 64 == 0, "%zu bytes at %p", sizes[i], ptr);

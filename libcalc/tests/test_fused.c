@@ -187,7 +187,7 @@ static void test_streamed(void)
         {MYLIB_F64, 1101, 0, MYLIB_FUSED_SHORT, 0},
         {MYLIB_F64, 90, 2, MYLIB_FUSED_ALONG, 1},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const int64_t shape[] = {100000, cases[i].columns};
         const int64_t size = (int64_t)mylib_type_size(cases[i].type);
         mylib_layout l = layout_of(2, size, 2, shape);
@@ -207,7 +207,7 @@ static void test_reductions(void)
     for (int wide = 0; wide < 2; wide++) {
         const mylib_type type = wide ? MYLIB_F64 : MYLIB_F32;
         const int64_t size = wide ? 8 : 4;
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
             check_reduction("all", chain_of(type, 2, 3), layout_of(3, size, 1, &sizes[i]), 0,
                             MYLIB_FUSED_ALONG);
         }
@@ -256,7 +256,7 @@ static void test_reductions(void)
         check_reduction("registers of half a warp", wide_of(type, MYLIB_FUSED_MAX_REGISTERS), l, 0,
                         NO_WAY);
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
         const int64_t size = (int64_t)mylib_type_size(others[i]);
         check_reduction("another type", chain_of(others[i], 2, 3),
                         layout_of(3, size, 1, (const int64_t[]){5000}), 0, NO_WAY);
@@ -300,7 +300,7 @@ static void test_limits(void)
                      {MYLIB_F16, MYLIB_FUSED_NOT_THE_PROGRAM},
                      {MYLIB_I64, MYLIB_FUSED_NOT_THE_PROGRAM},
                      {MYLIB_C64, MYLIB_FUSED_NOT_THE_PROGRAM}};
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    for (size_t i = 0; i < COUNT_OF(functions); i++) {
         mylib_program calls = chain_of(functions[i].type, 1, 3);
         statement[1].opcode = MYLIB_OP_sign;
         check_fit("a function", calls, one, functions[i].fit);
@@ -341,7 +341,7 @@ static void test_long(void)
         {4, 3, 0, 0, {0, 0}, 0}, {9, 8, 1, 0, {MYLIB_FUSED_ABSENT, MYLIB_FUSED_ABSENT}, 0},
         {3, 7, 1, 0, {0, 1}, 5}, {3, MYLIB_FUSED_MAX_STATEMENTS, 1, 0, {0, 1}, 128},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const mylib_layout l = layout_of(1 + cases[i].inputs, 8, 1, (const int64_t[]){5000});
         const mylib_program p = chain_of(MYLIB_F64, cases[i].inputs, cases[i].statements);
         int quick = 0;
@@ -467,7 +467,7 @@ static void test_places(void)
     rng r = rng_make(0);
     int fitted = 0, spaced = 0, downwards = 0;
     for (int i = 0; i < 3000; i++) {
-        mylib_type type = types[rng_below(&r, 4)];
+        mylib_type type = PICK(&r, types);
         int64_t size = test_size(type), sizes[3] = {size, size, size};
         layout out, in[2];
         mylib_strides strides[3];

@@ -48,7 +48,7 @@ static void test_contiguous(const test_op *op, const test_type *t, rng *r)
     const int64_t lengths[] = {tile + 1,     37, 1,  0,   2,        3,    15,       16,
                                17,           31, 33, 257, tile - 1, tile, 2 * tile, 2 * tile + 5,
                                5 * tile + 13};
-    const int count = test_quick ? 2 : (int)(sizeof lengths / sizeof *lengths);
+    const int count = test_quick ? 2 : COUNT_OF(lengths);
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < (test_quick ? 3 : 24); k++) {
             const int64_t shifts[6][3] = {
@@ -109,7 +109,7 @@ static void test_huge(rng *r)
         test_set_case("more than 2^31 elements, %s", k == 0 ? "flat" : "two dimensions");
         CHECK_OK(mylib_copy(gpu, a, test_cpu, &three, 1, NULL));
         CHECK_OK(mylib_map(MYLIB_OP_add, gpu, NULL, &array, in));
-        for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        for (size_t i = 0; i < COUNT_OF(starts); i++) {
             int8_t got[4096];
             int64_t wrong = 0, start = starts[i] + window <= used ? starts[i] : used - window;
             CHECK_OK(mylib_copy(test_cpu, got, gpu, (char *)out + start, sizeof got, NULL));
@@ -408,7 +408,7 @@ static void test_partly_pinned(rng *r)
                                {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
     mylib_array there = {NULL, gpu, MYLIB_F64, 1, &n, NULL};
     CHECK_OK(mylib_alloc(gpu, PARTLY_NBYTES, NULL, &there.data));
-    for (size_t k = 0; k < sizeof partly / sizeof *partly; k++) {
+    for (size_t k = 0; k < COUNT_OF(partly); k++) {
         for (int which = 1; which < 4; which++) {
             test_set_case("of %s%s%s %s pinned", which & 1 ? "an input" : "",
                           which == 3 ? " and " : "", which & 2 ? "the output" : "", partly[k].what);
@@ -447,7 +447,7 @@ static void test_scalars(const test_op *op, rng *r)
         mylib_status status;
         fill_values(r, MYLIB_I64, 2, a);
         if (i % 3 == 0)
-            a[0] = edges[rng_below(r, 9)], a[1] = edges[rng_below(r, 9)];
+            a[0] = PICK(r, edges), a[1] = PICK(r, edges);
         test_set_case("%s of i64 %lld, %lld on the GPU", op->name, (long long)a[0],
                       (long long)a[1]);
         status = mylib_scalar_i64(op->op, test_cpu, a[0], a[1], &got[0]);
@@ -530,7 +530,7 @@ static void test_memory(rng *r)
     mylib_device_info info;
     void *a, *b;
     fill_values(r, MYLIB_U8, 4 << 20, host);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         test_set_case("%zu bytes of GPU memory", sizes[i]);
         a = b = NULL;
         memset(back, POISON, sizes[i] + 1);

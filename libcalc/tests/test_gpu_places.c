@@ -107,7 +107,7 @@ static void test_sizes(rng *r, int slot_kib)
     FOR_EACH_WAY(to, from)
     {
         for (int i = 0; i < count; i++) {
-            const mylib_type *type = pairs[(size_t)rng_below(r, 4)];
+            const mylib_type *type = PICK(r, pairs);
             int64_t size = (int64_t)mylib_type_size(type[0]);
             int64_t n = sizes[i] / size + rng_below(r, 3) - (sizes[i] / size > 1);
             int64_t dst_step = rng_once_in(r, 3) ? -2 : 1, src_step = rng_once_in(r, 3) ? 3 : 1;
@@ -120,7 +120,7 @@ static void test_sizes(rng *r, int slot_kib)
         }
         /* Several dimensions, of which a piece takes whole ones and a part of one. */
         for (int i = 0; i < (test_quick ? 1 : 12); i++) {
-            const mylib_type *type = pairs[(size_t)rng_below(r, 4)];
+            const mylib_type *type = PICK(r, pairs);
             layout dst = {.ndim = 3}, src;
             dst.shape[0] = 1 + rng_below(r, 200);
             dst.shape[1] = 1 + rng_below(r, i % 2 ? 9000 : 60);

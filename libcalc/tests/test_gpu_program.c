@@ -49,8 +49,8 @@ static palette random_palette(rng *r)
     static const mylib_type usual[] = {MYLIB_F64, MYLIB_F32, MYLIB_I32, MYLIB_I64, MYLIB_U8};
     palette p = {{0}, 1 + (int)(rng_below(r, 6) % 3)};
     for (int i = 0; i < p.types; i++)
-        p.type[i] = rng_once_in(r, 3) ? (mylib_type)rng_below(r, TEST_COMPUTED_COUNT)
-                                      : usual[rng_below(r, 5)];
+        p.type[i] =
+            rng_once_in(r, 3) ? (mylib_type)rng_below(r, TEST_COMPUTED_COUNT) : PICK(r, usual);
     return p;
 }
 
@@ -125,7 +125,7 @@ static void chain_program(rng *r, source *s)
                                         MYLIB_U16,  MYLIB_F16, MYLIB_I32};
     const mylib_type types[] = {MYLIB_F32, MYLIB_F64,
                                 (mylib_type)rng_below(r, TEST_COMPUTED_COUNT)};
-    const mylib_type type = types[rng_below(r, 3)];
+    const mylib_type type = PICK(r, types);
     const int converts = (type == MYLIB_F32 || type == MYLIB_F64) && rng_once_in(r, 2);
     s->inputs = 1 + (int)rng_below(r, 4);
     s->constants = (int)rng_below(r, 3);
@@ -142,10 +142,9 @@ static void chain_program(rng *r, source *s)
         const int given = s->inputs + s->constants, last = i > 0 ? given + i - 1 : 0;
         const int any = (int)rng_below(r, rng_once_in(r, 8) ? given + i : given);
         const int is_turned = rng_once_in(r, 12);
-        s->step[i] =
-            (mylib_step){.op = rng_once_in(r, 10) ? MYLIB_OP_maximum : usual[rng_below(r, 3)],
-                         .type = (int32_t)type,
-                         .operand = {is_turned ? any : last, is_turned ? last : any}};
+        s->step[i] = (mylib_step){.op = rng_once_in(r, 10) ? MYLIB_OP_maximum : PICK(r, usual),
+                                  .type = (int32_t)type,
+                                  .operand = {is_turned ? any : last, is_turned ? last : any}};
     }
     CHECK_OK(mylib_program_create(s->inputs, s->input_type, s->constants, s->constant, s->steps,
                                   s->step, &s->program));
@@ -253,7 +252,7 @@ static void test_contiguous(rng *r)
     static operands o;
     for (int i = 0; i < (test_quick ? 20 : test_rounds(1500)); i++) {
         any_program(r, &s);
-        int64_t n = lengths[rng_below(r, (int64_t)(sizeof lengths / sizeof *lengths))];
+        int64_t n = PICK(r, lengths);
         int shifts = rng_once_in(r, 2);
         memset(&o, 0, sizeof o);
         o.out = row_of(n, test_size(s.result_type));
@@ -343,8 +342,7 @@ static void test_matrices(rng *r)
     static operands o;
     for (int i = 0; i < (test_quick ? 6 : test_rounds(200)); i++) {
         const int64_t sizes[] = {16, 17, 64, 67, 128, 131, 260};
-        const int64_t shape[3] = {rng_once_in(r, 2) ? 1 : 3, sizes[rng_below(r, 7)],
-                                  sizes[rng_below(r, 7)]};
+        const int64_t shape[3] = {rng_once_in(r, 2) ? 1 : 3, PICK(r, sizes), PICK(r, sizes)};
         any_program(r, &s);
         memset(&o, 0, sizeof o);
         o.out = dense(3, shape, test_size(s.result_type));
@@ -448,7 +446,7 @@ static void test_huge(rng *r)
                          {data[2], gpu, MYLIB_I16, 1, &n, NULL}};
     CHECK_OK(mylib_program_run(program, gpu, NULL, &out, in));
     const int64_t starts[] = {0, chunk - 7, n / 2 - 100, n - window};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    for (size_t i = 0; i < COUNT_OF(starts); i++) {
         int16_t got[4096];
         int64_t wrong = 0;
         CHECK_OK(mylib_copy(test_cpu, got, gpu, (int16_t *)data[0] + starts[i], sizeof got, NULL));
@@ -507,7 +505,7 @@ static void test_reductions(rng *r)
         memset(&o, 0, sizeof o);
         whole.ndim = (int)rng_below(r, 4);
         for (int d = 0; d < whole.ndim; d++) {
-            whole.shape[d] = sizes[rng_below(r, 11)];
+            whole.shape[d] = PICK(r, sizes);
             if (count * whole.shape[d] > (test_quick ? 3000 : s.inputs > 8 ? 10000 : 40000))
                 whole.shape[d] = 1 + rng_below(r, 3);
             if (rng_once_in(r, 60) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))

@@ -163,11 +163,10 @@ static layout way_of(const layout *plain, int way, int64_t pad, int64_t size)
 
 static const int64_t edges[] = {1,  2,  3,  7,   15,  16,  17,  31,  32, 33,
                                 63, 64, 65, 127, 128, 129, 130, 200, 517};
-#define EDGES (int64_t)(sizeof edges / sizeof *edges)
 
 static layout random_stack(rng *r, int64_t pad, int64_t size)
 {
-    int64_t columns = edges[rng_below(r, EDGES)], rows = edges[rng_below(r, EDGES)];
+    int64_t columns = PICK(r, edges), rows = PICK(r, edges);
     int64_t count = rng_once_in(r, 3) ? 1 + rng_below(r, 5) : 1;
     int64_t most = rng_once_in(r, 20) ? 140000 : 20000;
     while (count * rows * columns > most)
@@ -206,7 +205,7 @@ static void test_ways(const test_type *t, rng *r)
 static void test_spread(const test_type *t, rng *r)
 {
     const int64_t lengths[] = {16, 17, 31, 32, 33, 47, 48, 63, 64, 65, 80, 129, 300};
-    const int count = (int)(sizeof lengths / sizeof *lengths);
+    const int count = COUNT_OF(lengths);
     for (int64_t distance = -5; distance <= 5 && t->size <= 2; distance++) {
         for (int64_t offset = 0; offset < (test_quick ? 2 : 16); offset++) {
             for (int i = 0; i < count && distance != 0; i++) {
@@ -340,7 +339,7 @@ static void test_huge(rng *r)
     mylib_array array = {out, gpu, MYLIB_I8, 2, shape, NULL};
     mylib_array in = {a, gpu, MYLIB_I8, 2, shape, turned};
     CHECK_OK(mylib_map(MYLIB_OP_negative, gpu, NULL, &array, &in));
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    for (size_t i = 0; i < COUNT_OF(starts); i++) {
         int64_t wrong = 0;
         CHECK_OK(mylib_copy(test_cpu, got, gpu, (char *)out + starts[i], sizeof got, NULL));
         for (int64_t j = starts[i]; j < starts[i] + (int64_t)sizeof got; j++) {

@@ -45,7 +45,6 @@ static const uint64_t boundaries[] = {
     UINT64_MAX - 1,
     UINT64_MAX,
 };
-#define BOUNDARIES ((int64_t)(sizeof boundaries / sizeof *boundaries))
 
 /* Places of the arrays and of the computation. */
 enum { ON_CPU, THROUGH_GPU, ON_GPU, PLACES };
@@ -75,7 +74,7 @@ static void fill(mylib_type type, int64_t n, char *data, uint64_t stream)
 {
     rng r = rng_make(stream);
     for (int64_t i = 0; i < n; i++) {
-        uint64_t value = boundaries[rng_below(&r, BOUNDARIES)];
+        uint64_t value = PICK(&r, boundaries);
         if (type != MYLIB_U64 && rng_once_in(&r, 2))
             value = 0 - value;
         memcpy(data + i * test_size(type), &value, (size_t)test_size(type)); /* little-endian */
@@ -171,7 +170,7 @@ static void test_layouts(void)
     for (int place = 0; place < places; place++)
         for (mylib_op op = MYLIB_OP_equal; op <= MYLIB_OP_greater_equal; op++)
             for (mylib_type type = MYLIB_I8; type <= MYLIB_I64; type++)
-                for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+                for (size_t s = 0; s < COUNT_OF(shapes); s++)
                     for (int signed_first = 0; signed_first < 2; signed_first++)
                         if (test_takes_case(s + (size_t)type + (size_t)op, 3))
                             check(op, type, signed_first, &shapes[s], place);
@@ -228,7 +227,7 @@ static void test_errors(void)
                                    {MYLIB_U32, MYLIB_U64},  {MYLIB_I32, MYLIB_I64},
                                    {MYLIB_U64, MYLIB_BOOL}, {MYLIB_I64, MYLIB_U32}};
     test_set_case("errors");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
         mylib_array in[2] = {{data, test_cpu, types[i][0], 1, &n, NULL},
                              {data, test_cpu, types[i][1], 1, &n, NULL}};
         mylib_op op = i == 0 ? MYLIB_OP_add : MYLIB_OP_less;

@@ -433,7 +433,7 @@ int main(void)
     CHECK_OK(make_wide(&wide_program));
     long_program = test_long_program(200);
     short_program = test_program(3, squares);
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+    for (size_t i = 0; i < COUNT_OF(scenarios); i++)
         if ((gpus > 0 || !scenarios[i].needs_gpu) && test_takes_case(i, 2))
             check_scenario(&scenarios[i]);
     mylib_program_free(wide_program);

@@ -174,7 +174,7 @@ static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng 
 {
     static const int64_t lengths[] = {0, 1, 2, 3, 7, 8, 9, 31, 64, 65, 255, 256, 257, 700};
     int64_t size = t->size, middle = BUFFER_SIZE / 2;
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         int64_t n = lengths[i];
         if ((n + 1) * size > middle)
             continue;

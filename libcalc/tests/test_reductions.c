@@ -256,7 +256,7 @@ static void test_lengths(rng *r)
                                       4096, 4097, 6143, 6145, 8193, 10240, 20481, 65537};
     for (int type = 0; type < TEST_COMPUTED_COUNT; type++) {
         for (int reduction = 0; reduction < 4; reduction++) {
-            for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            for (size_t i = 0; i < COUNT_OF(lengths); i++) {
                 reduction_case c =
                     reduction_of((mylib_reduction)reduction, (mylib_type)type, (mylib_type)type, 1);
                 if (c.out_type == MYLIB_F16 || (lengths[i] == 0 && reduction >= MYLIB_MIN))
@@ -282,7 +282,7 @@ static void test_first(rng *r, const char *where)
                                       19,   20,   255,  256,  257,  511,  513,  2047, 2048,
                                       2049, 2303, 2304, 2305, 4095, 4096, 4097, 6145, 65539};
     static const int64_t widths[] = {1, 2, 7, 8, 25, 40};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         for (int k = 0; k < 24; k++) {
             const mylib_type type = k % 2 ? MYLIB_C128 : MYLIB_C64;
             const int64_t size = test_size(type), n = lengths[i], width = widths[k / 2 % 6];
@@ -315,7 +315,7 @@ static void test_large(rng *r, int threads)
                                         {300, 4001},  {4001, 300},  {3, 400001}, {400001, 3}};
     char where[40];
     snprintf(where, sizeof where, "%d threads", threads);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         int first = (int)rng_below(r, 6);
         for (int round = 0; round < test_rounds(6); round++) {
             int k = (first + round) % 6;
@@ -344,7 +344,7 @@ static void test_dot(rng *r)
     static const int64_t lengths[] = {0, 1, 7, 256, 300, 2048, 2049, 9000, 200001};
     for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
         mylib_type type = (mylib_type)t, carrier = reduction_type(MYLIB_SUM, type);
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t i = 0; i < COUNT_OF(lengths); i++) {
             int64_t n = lengths[i], size = test_size(type), step = rng_once_in(r, 2) ? 1 : -3;
             int64_t strides[2] = {size, step * size};
             unsigned char *a = test_malloc((size_t)(n * size)),
@@ -491,7 +491,7 @@ int main(void)
         test_accuracy(&r);
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
         CHECK_OK(mylib_set_num_threads(threads[i]));
         test_large(&r, threads[i]);
         test_random(&r, test_rounds(20), 1000000, "large");

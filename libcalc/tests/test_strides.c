@@ -97,7 +97,7 @@ static const struct known {
 static void test_known(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         const struct known *k = &known[i];
         if (!test_takes_case(i + (size_t)t->type, 3))
             continue;

@@ -237,7 +237,7 @@ static void *call_many(void *argument)
                   fetestexcept(FE_ALL_EXCEPT));
         }
         /* Results do not depend on the level, so anyone may change it at any time. */
-        if (round % 10 == 0 && mylib_set_cpu_level(test_levels[rng_below(&r, 4)]) != MYLIB_OK)
+        if (round % 10 == 0 && mylib_set_cpu_level(PICK(&r, test_levels)) != MYLIB_OK)
             CHECK_OK(mylib_set_cpu_level(NULL));
     }
     free(out);
@@ -457,7 +457,7 @@ int main(void)
     test_thread_count(config.threads);
 
     rng r = rng_make(1);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (size_t i = 0; i < COUNT_OF(counts); i++) {
         int threads = counts[i];
         CHECK_OK(mylib_set_num_threads(threads));
         test_thread_count(threads);

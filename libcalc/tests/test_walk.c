@@ -244,7 +244,7 @@ static void test_choices(void)
         {"rows backwards", 4 * (N - 1), {4 * N, -4}, MYLIB_ACCESS_VECTOR},
         {"every other column", 0, {8 * N, 8}, MYLIB_ACCESS_ELEMENT},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const mylib_statement s = statement_of(MYLIB_F32, 0);
         mylib_strided_args args;
         mylib_strides strides[3];
