@@ -281,10 +281,10 @@ typedef struct job {
     int device, gpus; /* the first GPU, and their number */
     ring *ring[MYLIB_CUDA_MAX_DEVICES];
     _Atomic int64_t next;
-    atomic_int failed;
-    pthread_mutex_t lock; /* guards the fields below */
+    atomic_int failed; /* the worker that sets it writes the status and the message */
     mylib_status st;
     char message[MYLIB_MESSAGE_SIZE];
+    unsigned flags; /* MYLIB_FLAG_*, when all workers are done */
 } job;
 
 static int is_pinned(const char *begin, const char *end)
@@ -528,12 +528,10 @@ static void run_worker(void *context, int thread, int64_t worker)
     mylib_status st = stream_through(j, slots);
     if (st != MYLIB_OK) {
         /* Messages belong to threads: pass this one on to the caller. */
-        pthread_mutex_lock(&j->lock);
         if (!atomic_exchange(&j->failed, 1)) {
             j->st = st;
             snprintf(j->message, sizeof j->message, "%s", mylib_last_message());
         }
-        pthread_mutex_unlock(&j->lock);
         /* The caller may free its memory when this returns: wait for work that still uses it. */
         for (int i = 0; i < SLOTS_PER_WORKER; i++) {
             CUDA_CLEANUP(cudaStreamSynchronize(slots[i].stream));
@@ -654,7 +652,7 @@ static void begin_job(job *j, int device, const mylib_program *program, const my
 }
 
 /* Streams all pieces through the rings of the job's GPUs, on as many threads as pay. */
-static mylib_status stream_pieces(job *j, unsigned *flags_ret)
+static mylib_status stream_pieces(job *j)
 {
     const int threads = mylib_cpu_threads();
     int held = 0;
@@ -676,18 +674,15 @@ static mylib_status stream_pieces(job *j, unsigned *flags_ret)
         for (int i = 0; i < r->slots; i++)
             *r->slot[i].flags = 0;
     }
-    pthread_mutex_init(&j->lock, NULL);
     choose_pieces(j, slot_nbytes, workers);
     if (j->pieces < workers)
         workers = (int)j->pieces;
     mylib_cpu_parallel(workers, workers, run_worker, j);
-    pthread_mutex_destroy(&j->lock);
     if (j->st != MYLIB_OK)
         MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
-    *flags_ret = 0;
     for (int k = 0; k < j->gpus; k++)
         for (int i = 0; i < j->ring[k]->slots; i++)
-            *flags_ret |= *j->ring[k]->slot[i].flags;
+            j->flags |= *j->ring[k]->slot[i].flags;
 out:
     while (held > 0)
         pthread_mutex_unlock(&j->ring[--held]->lock);
@@ -696,7 +691,6 @@ out:
 
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
-    unsigned flags;
     job j;
     const int is_all = device == MYLIB_ALL_GPUS;
     device = mylib_first_gpu(device);
@@ -709,10 +703,10 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
         nbytes += mylib_layout_is_single(layout, k) ? 0 : (size_t)layout->count * j.size[k];
     if (is_all && nbytes >= ALL_GPUS_NBYTES)
         j.gpus = mylib_cuda_all();
-    RETURN_IF_ERROR(stream_pieces(&j, &flags));
-    mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
-                      (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
-                      (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
+    RETURN_IF_ERROR(stream_pieces(&j));
+    mylib_raise_flags((j.flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
+                      (j.flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
+                      (j.flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
     return MYLIB_OK;
 }
 
@@ -758,7 +752,6 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host)
 {
     const int host = dst_is_host ? 0 : 1, gpu = 1 - host;
-    unsigned flags;
     mylib_operation conversion;
     job j;
     ENTER_DEVICE(device);
@@ -789,7 +782,7 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     if (nbytes <= SMALL_NBYTES)
         return copy_small(&j, stream);
     RETURN_IF_ERROR(mylib_cuda_record(device, stream, &j.begins));
-    const mylib_status st = stream_pieces(&j, &flags);
+    const mylib_status st = stream_pieces(&j);
     mylib_cuda_release_event(device, j.begins);
     return st;
 }
