@@ -138,9 +138,8 @@ int main(void)
     fill_values(&r, MYLIB_F64, 1, in[1]);
     fill_values(&r, MYLIB_I32, COLUMNS, in[2]);
     int best = 0;
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++)
-        if (test_use_level(level))
-            best = level;
+    FOR_EACH_LEVEL(level)
+    best = level;
     check_programs(best);
     FOR_EACH_PAIR(op, t)
     {

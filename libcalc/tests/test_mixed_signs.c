@@ -3,7 +3,7 @@
  *
  * In each place, over the boundaries of both types, in all layouts that are walked differently.
  */
-#include "test.h"
+#include "reference.h"
 
 typedef __int128 wide; /* holds both types */
 
@@ -25,26 +25,24 @@ static int expected(mylib_op op, wide a, wide b)
     }
 }
 
-static const uint64_t boundaries[] = {
-    0,
-    1,
-    2,
-    127,
-    128,
-    INT16_MAX,
-    INT32_MAX,
-    (uint64_t)1 << 31,
-    ((uint64_t)1 << 53) - 1,
-    ((uint64_t)1 << 53),
-    ((uint64_t)1 << 53) + 1,
-    INT64_MAX - 1,
-    INT64_MAX,
-    (uint64_t)INT64_MAX + 1,
-    (uint64_t)INT64_MAX + 2,
-    UINT64_MAX - 127,
-    UINT64_MAX - 1,
-    UINT64_MAX,
-};
+static const uint64_t boundaries[] = {0,
+                                      1,
+                                      2,
+                                      127,
+                                      128,
+                                      INT16_MAX,
+                                      INT32_MAX,
+                                      (uint64_t)1 << 31,
+                                      ((uint64_t)1 << 53) - 1,
+                                      ((uint64_t)1 << 53),
+                                      ((uint64_t)1 << 53) + 1,
+                                      INT64_MAX - 1,
+                                      INT64_MAX,
+                                      (uint64_t)INT64_MAX + 1,
+                                      (uint64_t)INT64_MAX + 2,
+                                      UINT64_MAX - 127,
+                                      UINT64_MAX - 1,
+                                      UINT64_MAX};
 
 /* Places of the arrays and of the computation. */
 enum { ON_CPU, THROUGH_GPU, ON_GPU, PLACES };
@@ -55,18 +53,9 @@ static const mylib_device gpu = {MYLIB_CUDA, 0};
 
 static wide element(mylib_type type, const void *p)
 {
-    switch (type) {
-    case MYLIB_I8:
-        return *(const int8_t *)p;
-    case MYLIB_I16:
-        return *(const int16_t *)p;
-    case MYLIB_I32:
-        return *(const int32_t *)p;
-    case MYLIB_I64:
-        return *(const int64_t *)p;
-    default:
-        return *(const uint64_t *)p;
-    }
+    int64_t value;
+    reference_convert(MYLIB_I64, type, p, &value);
+    return type == MYLIB_U64 ? (wide)(uint64_t)value : value;
 }
 
 /* Boundaries and their negatives, cut to the type, in an order of their own for each stream. */

@@ -168,9 +168,8 @@ int main(void)
     rng r = rng_make(1);
     for (mylib_type type = MYLIB_I8; type <= MYLIB_I64; type++) {
         const test_type *t = &test_types[type];
-        for (int level = 0; level < TEST_LEVEL_COUNT; level++)
-            if (test_use_level(level))
-                test_rows(t, &r);
+        FOR_EACH_LEVEL(level)
+        test_rows(t, &r);
         test_arrays(t, test_cpu, &r);
         if (mylib_cuda_device_count(&gpus) == MYLIB_OK)
             test_arrays(t, first_gpu, &r);

@@ -165,21 +165,6 @@ static void test_flags(rng *r)
     free_triple(&t);
 }
 
-/* The rounding mode of the caller does not change for the call, nor after it. */
-static void test_environment(rng *r)
-{
-    const int64_t n = 1 << 20;
-    triple t = make_triple(n, 8);
-    fill_ordinary(r, MYLIB_F64, n, t.a);
-    fill_ordinary(r, MYLIB_F64, n, t.b);
-    test_set_case("the caller's rounding mode");
-    fesetround(FE_UPWARD);
-    CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, n, t.out, 8, t.a, 8, t.b, 8));
-    CHECK(fegetround() == FE_UPWARD, "it was changed to %#x", fegetround());
-    fesetround(FE_TONEAREST);
-    free_triple(&t);
-}
-
 /* ---- Many callers ---------------------------------------------------------------------------- */
 
 static unsigned char shared_a[4000 * TEST_MAX_SIZE], shared_b[4000 * TEST_MAX_SIZE];
@@ -469,7 +454,6 @@ int main(void)
     CHECK_OK(mylib_set_num_threads(4));
     test_large_unaligned(&r);
     test_flags(&r);
-    test_environment(&r);
     test_callers();
     test_cancel(&r);
     test_fork(&r);
