@@ -302,4 +302,10 @@ static inline int test_use_level(int level)
 
 static const mylib_device test_cpu = {MYLIB_CPU, 0};
 
+/* An array of one dimension in host memory, of which 'const' data are only read. */
+static inline mylib_array test_row(const void *data, mylib_type type, const int64_t *n)
+{
+    return (mylib_array){(void *)(uintptr_t)data, test_cpu, type, 1, n, NULL};
+}
+
 #endif /* MYLIB_TEST_H */

@@ -101,9 +101,8 @@ static uint64_t compute(const test_op *op, const test_type *t, mylib_device devi
             put(&state, t->type, in[k] + i * t->size);
     mylib_type type = test_result_type(op, t->type);
     memset(out, 0xa5, sizeof out);
-    mylib_array arrays[3] = {{out, test_cpu, type, 1, &n, NULL},
-                             {in[0], test_cpu, t->type, 1, &n, NULL},
-                             {in[1], test_cpu, t->type, 1, &n, NULL}};
+    mylib_array arrays[3] = {test_row(out, type, &n), test_row(in[0], t->type, &n),
+                             test_row(in[1], t->type, &n)};
     CHECK_OK(mylib_map(op->op, device, NULL, &arrays[0], &arrays[1]));
     return hash_of(type, n, out);
 }

@@ -220,8 +220,7 @@ static void test_large(rng *r)
             memcpy(a + i * size, a + i % period * size, (size_t)size);
             memcpy(b + i * from_size, b + i % period * from_size, (size_t)from_size);
         }
-        mylib_array inputs[2] = {{a, test_cpu, type, 1, &n, NULL},
-                                 {b, test_cpu, from, 1, &n, NULL}};
+        mylib_array inputs[2] = {test_row(a, type, &n), test_row(b, from, &n)};
         for (int compares = 0; compares < 2; compares++) {
             mylib_op op = compares ? MYLIB_OP_less : MYLIB_OP_add;
             mylib_array o = {c, test_cpu, compares ? MYLIB_BOOL : type, 1, &n, NULL};

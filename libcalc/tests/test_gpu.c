@@ -290,7 +290,7 @@ static void test_streamed_large(rng *r)
     int64_t n = rows * columns;
     double *x = test_malloc((size_t)n * 8), *y = test_malloc((size_t)n * 8);
     mylib_array array = {x, test_cpu, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {array, {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    mylib_array in[2] = {array, test_row(y, MYLIB_F64, &n)};
     fill_ordinary(r, MYLIB_F64, n, x);
     fill_ordinary(r, MYLIB_F64, n, y);
     double *sum = test_malloc((size_t)n * 8);
@@ -404,8 +404,7 @@ static void test_partly_pinned(rng *r)
     for (int64_t i = 0; i < n; i++)
         sum[i] = ((double *)x)[i] + y[i];
     const mylib_array out = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
-    const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
-                               {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    const mylib_array in[2] = {test_row(x, MYLIB_F64, &n), test_row(y, MYLIB_F64, &n)};
     mylib_array there = {NULL, gpu, MYLIB_F64, 1, &n, NULL};
     CHECK_OK(mylib_alloc(gpu, PARTLY_NBYTES, NULL, &there.data));
     for (size_t k = 0; k < COUNT_OF(partly); k++) {
@@ -678,8 +677,7 @@ static void *use_gpu(void *argument)
     for (int round = 0; round < (test_quick ? 2 : 30); round++) {
         int64_t n = 1 + rng_below(&r, most), wrong = 0;
         mylib_array array = {z, test_cpu, MYLIB_F64, 1, &n, NULL};
-        mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
-                             {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+        mylib_array in[2] = {test_row(x, MYLIB_F64, &n), test_row(y, MYLIB_F64, &n)};
         test_set_case("thread %d, round %d", (int)(uintptr_t)argument, round);
         CHECK_OK(mylib_map(MYLIB_OP_divide, gpu, NULL, &array, in));
         for (int64_t i = 0; i < n; i++)
@@ -745,8 +743,7 @@ static int compute_in_child(void)
     int count;
     void *p = NULL;
     mylib_array array = {out, test_cpu, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 1, &n, NULL},
-                         {a, test_cpu, MYLIB_F64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(a, MYLIB_F64, &n), test_row(a, MYLIB_F64, &n)};
     if (mylib_map(MYLIB_OP_add, gpu, NULL, &array, in) != MYLIB_ERR_FORKED || out[0] != 0 ||
         mylib_last_message()[0] == '\0')
         return 1;

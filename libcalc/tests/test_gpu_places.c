@@ -147,8 +147,7 @@ static void test_streamed_with(int slot_kib)
     for (int64_t i = 0; i < n; i++)
         x[i] = (double)i;
     mylib_array out = {y, {MYLIB_CPU, 0}, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {{x, {MYLIB_CPU, 0}, MYLIB_F64, 1, &n, NULL},
-                         {x, {MYLIB_CPU, 0}, MYLIB_F64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(x, MYLIB_F64, &n), test_row(x, MYLIB_F64, &n)};
     CHECK_OK(mylib_map(MYLIB_OP_add, gpu, NULL, &out, in));
     for (int64_t i = 0; i < n; i++)
         wrong += y[i] != 2 * x[i];

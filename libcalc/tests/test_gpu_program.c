@@ -780,8 +780,7 @@ static void test_flags(void)
     for (int turned = 0; turned < 2; turned++) {
         const mylib_step step = {MYLIB_OP_divide, MYLIB_F64, {turned, 1 - turned, 0}};
         const mylib_array out = {quotient, test_cpu, MYLIB_F64, 1, &n, NULL};
-        const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
-                                   {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
+        const mylib_array in[2] = {test_row(x, MYLIB_F64, &n), test_row(y, MYLIB_F64, &n)};
         mylib_program *program = test_program(1, &step);
         test_set_case("in[%d] / in[%d]", turned, 1 - turned);
         feclearexcept(FE_ALL_EXCEPT);

@@ -193,8 +193,7 @@ static void test_overlap(void)
     for (int shift = 0; shift < 2; shift++) {
         fill(MYLIB_I8, n + 1, (char *)data, 4);
         memcpy(given, data, sizeof given);
-        mylib_array in[2] = {{data, test_cpu, MYLIB_I8, 1, &n, NULL},
-                             {other, test_cpu, MYLIB_U64, 1, &n, NULL}};
+        mylib_array in[2] = {test_row(data, MYLIB_I8, &n), test_row(other, MYLIB_U64, &n)};
         mylib_array out = {data + shift, test_cpu, MYLIB_BOOL, 1, &n, NULL};
         test_set_case("overlap, shifted by %d", shift);
         CHECK_OK(mylib_map(MYLIB_OP_less, test_cpu, NULL, &out, in));
@@ -217,15 +216,13 @@ static void test_errors(void)
                                    {MYLIB_U64, MYLIB_BOOL}, {MYLIB_I64, MYLIB_U32}};
     test_set_case("errors");
     for (size_t i = 0; i < COUNT_OF(types); i++) {
-        mylib_array in[2] = {{data, test_cpu, types[i][0], 1, &n, NULL},
-                             {data, test_cpu, types[i][1], 1, &n, NULL}};
+        mylib_array in[2] = {test_row(data, types[i][0], &n), test_row(data, types[i][1], &n)};
         mylib_op op = i == 0 ? MYLIB_OP_add : MYLIB_OP_less;
         out.type = i == 0 ? MYLIB_I64 : MYLIB_BOOL;
         CHECK_STATUS(mylib_map(op, test_cpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
         CHECK(strstr(mylib_last_message(), "one type") != NULL, "%s", mylib_last_message());
     }
-    mylib_array in[2] = {{data, test_cpu, MYLIB_I64, 1, &n, NULL},
-                         {data, test_cpu, MYLIB_U64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(data, MYLIB_I64, &n), test_row(data, MYLIB_U64, &n)};
     out.type = MYLIB_I64;
     CHECK_STATUS(mylib_map(MYLIB_OP_less, test_cpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     CHECK(strstr(mylib_last_message(), "out is i64") != NULL, "%s", mylib_last_message());

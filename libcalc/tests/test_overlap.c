@@ -339,8 +339,7 @@ static void test_large(rng *r)
     test_set_case("accumulate by mylib_map over %lld", (long long)n);
     memset(x + 1, 0, (size_t)n * sizeof *x);
     mylib_array array = {x + 1, test_cpu, MYLIB_I64, 1, &n, NULL};
-    mylib_array in[2] = {{x, test_cpu, MYLIB_I64, 1, &n, NULL},
-                         {y, test_cpu, MYLIB_I64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(x, MYLIB_I64, &n), test_row(y, MYLIB_I64, &n)};
     CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in));
     CHECK(x[n] == (int64_t)sum, "the last element is %lld, not %lld", (long long)x[n],
           (long long)sum);

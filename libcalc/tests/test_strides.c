@@ -120,8 +120,7 @@ static void test_default_strides(rng *r)
     int64_t shape[3] = {3, 4, 5}, row[1] = {5};
     float out[60], a[60], b[5];
     mylib_array array = {out, test_cpu, MYLIB_F32, 3, shape, NULL};
-    mylib_array in[2] = {{a, test_cpu, MYLIB_F32, 3, shape, NULL},
-                         {b, test_cpu, MYLIB_F32, 1, row, NULL}};
+    mylib_array in[2] = {{a, test_cpu, MYLIB_F32, 3, shape, NULL}, test_row(b, MYLIB_F32, row)};
     test_set_case("strides NULL");
     fill_ordinary(r, MYLIB_F32, 60, a);
     fill_ordinary(r, MYLIB_F32, 5, b);
@@ -150,8 +149,7 @@ static void test_empty(void)
     double a = 1;
     int64_t none = 0, one = 1;
     mylib_array array = {NULL, test_cpu, MYLIB_F64, 1, &none, NULL};
-    mylib_array in[2] = {{&a, test_cpu, MYLIB_F64, 1, &one, NULL},
-                         {&a, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+    mylib_array in[2] = {test_row(&a, MYLIB_F64, &one), {&a, test_cpu, MYLIB_F64, 0, NULL, NULL}};
     test_set_case("one element broadcast to none");
     CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in));
     CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, 0, NULL, 8, NULL, 8, NULL, 8));
