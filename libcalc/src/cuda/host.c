@@ -549,6 +549,9 @@ static int can_raise(const mylib_statement *s)
     switch (s->opcode) {
     case MYLIB_OPCODE_CONVERT:
     case MYLIB_OPCODE_SELECT:
+    case MYLIB_OP_minimum:
+    case MYLIB_OP_maximum:
+    case MYLIB_OP_negative:
         return 0;
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
@@ -556,10 +559,6 @@ static int can_raise(const mylib_statement *s)
     case MYLIB_OP_fmod:
     case MYLIB_OP_reciprocal:
         return 1;
-    case MYLIB_OP_minimum:
-    case MYLIB_OP_maximum:
-    case MYLIB_OP_negative:
-        return 0;
     default:
         return !is_integer && (!mylib_is_function(s->opcode) || can_warn((mylib_op)s->opcode));
     }
