@@ -143,22 +143,22 @@ static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char
 }
 
 /* Compares two results with the layout of 'out', the second one to the last byte of its memory. */
-static inline void compare_reductions(const reduction_case *c, const unsigned char *right,
+static inline void compare_reductions(const reduction_case *c, const unsigned char *wanted,
                                       unsigned char *got)
 {
     int64_t index[MYLIB_MAX_NDIM] = {0}, size = test_size(c->out_type);
     if (layout_count(&c->out) != 0) {
         do {
             int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
-            int same = same_value(c->out_type, right + at, got + at);
+            int same = same_value(c->out_type, wanted + at, got + at);
             CHECK(same, "%s, not %s", describe(c->out_type, got + at),
-                  describe(c->out_type, right + at));
+                  describe(c->out_type, wanted + at));
             if (!same)
                 return;
-            memcpy(got + at, right + at, (size_t)size);
+            memcpy(got + at, wanted + at, (size_t)size);
         } while (layout_next(&c->out, index));
     }
-    CHECK(memcmp(right, got, (size_t)(c->out.span + size)) == 0,
+    CHECK(memcmp(wanted, got, (size_t)(c->out.span + size)) == 0,
           "something beside the results was written");
 }
 

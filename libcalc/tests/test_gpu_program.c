@@ -11,6 +11,7 @@
 
 #define IMAGE_NBYTES (128 << 20)
 #include "image.h"
+#include "reduction_case.h"
 
 /* ---- Random programs ----------------------------------------------------------------------- */
 
@@ -497,29 +498,20 @@ static void test_reductions(rng *r)
     static source s;
     static operands o;
     for (int i = 0; i < (test_quick ? 10 : test_rounds(500)); i++) {
-        static const int64_t sizes[] = {1, 2, 3, 7, 33, 256, 300, 2048, 2049, 4097, 9001};
-        int64_t count = 1, at[1 + MAX_INPUTS], used = 0;
-        mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
+        int64_t at[1 + MAX_INPUTS], used = 0;
         layout whole, out;
         any_program(r, &s);
         memset(&o, 0, sizeof o);
-        whole.ndim = (int)rng_below(r, 4);
-        for (int d = 0; d < whole.ndim; d++) {
-            whole.shape[d] = PICK(r, sizes);
-            if (count * whole.shape[d] > (test_quick ? 3000 : s.inputs > 8 ? 10000 : 40000))
-                whole.shape[d] = 1 + rng_below(r, 3);
-            if (rng_once_in(r, 60) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))
-                whole.shape[d] = 0;
-            count *= whole.shape[d];
-        }
+        random_sizes(r, &whole, test_quick ? 3000 : s.inputs > 8 ? 10000 : 40000);
         random_strides(r, &whole, 1, 1);
+        /* The minimum of nothing is refused. */
+        const mylib_reduction reduction =
+            (mylib_reduction)rng_below(r, layout_count(&whole) == 0 ? MYLIB_MIN : 4);
         mylib_type type =
             rng_once_in(r, 3) ? s.result_type : (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
         if (type == MYLIB_BOOL)
             type = MYLIB_I64;
-        mylib_type out_type = type;
-        if (rng_once_in(r, 2) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))
-            out_type = type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
+        mylib_type out_type = rng_once_in(r, 2) ? reduction_type(reduction, type) : type;
         out.ndim = rng_once_in(r, 4) ? 0 : whole.ndim;
         for (int d = 0; d < out.ndim; d++)
             out.shape[d] = rng_once_in(r, 2) ? whole.shape[d] : 1;
@@ -536,9 +528,9 @@ static void test_reductions(rng *r)
             }
             at[1 + k] = reserve(&used, o.in[k].span, rng_below(r, 3) * test_size(s.input_type[k]));
         }
-        test_set_case("%d of %s to %s, over %s, out of %d dimensions, %s", (int)reduction,
-                      test_types[type].name, test_types[out_type].name, layout_text(&whole),
-                      out.ndim, source_text(&s));
+        test_set_case("%s of %s to %s, over %s, out of %d dimensions, %s",
+                      reduction_names[reduction], test_types[type].name, test_types[out_type].name,
+                      layout_text(&whole), out.ndim, source_text(&s));
         if (!spans) {
             mylib_program_free(s.program);
             continue;
