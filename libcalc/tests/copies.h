@@ -25,7 +25,7 @@ static inline const char *place_name(place p)
     return names[p.device.index < 2 ? p.device.index : 2];
 }
 
-/* Memory at the place with the content of 'image', and back. */
+/* Allocates memory at a place, with the content of 'image'; take_back() frees it. */
 static inline unsigned char *place_memory(place p, const unsigned char *image, size_t nbytes,
                                           void *stream)
 {
@@ -119,7 +119,7 @@ static inline void check_copy(rng *r, const layout *dst, mylib_type dst_type, pl
     free(image);
 }
 
-/* One dimension of n elements, 'step' elements apart. */
+/* Returns one dimension of n elements, 'step' elements apart. */
 static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
 {
     layout l = {.ndim = 1, .shape = {n}, .strides = {step * test_size(type)}};
@@ -127,7 +127,7 @@ static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
     return l;
 }
 
-/* Random shapes, strides and broadcasts; half of the cases have two types. */
+/* Checks random shapes, strides and broadcasts; half of the cases have two types. */
 static inline void check_random_copies(rng *r, int cases, int64_t limit, place to, place from,
                                        void *stream)
 {

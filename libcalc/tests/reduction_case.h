@@ -18,7 +18,7 @@ typedef struct reduction_case {
     layout in, out;
 } reduction_case;
 
-/* The type that 'out' may have besides 'type'. */
+/* Returns the type that 'out' may have besides 'type'. */
 static inline mylib_type reduction_type(mylib_reduction reduction, mylib_type type)
 {
     if (reduction == MYLIB_MIN || reduction == MYLIB_MAX)
@@ -26,7 +26,7 @@ static inline mylib_type reduction_type(mylib_reduction reduction, mylib_type ty
     return type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
 }
 
-/* A reduction into the widest type; shapes and strides are still to come. */
+/* Begins a reduction into the widest type; the caller adds shapes and strides. */
 static inline reduction_case reduction_of(mylib_reduction reduction, mylib_type stored,
                                           mylib_type type, int ndim)
 {
@@ -34,14 +34,14 @@ static inline reduction_case reduction_of(mylib_reduction reduction, mylib_type 
                             {.ndim = ndim}, {.ndim = ndim}};
 }
 
-/* Puts the results into C order, without gaps, and measures what they are of. */
+/* Lays the results in C order without gaps, and measures the input. */
 static inline void place_results(reduction_case *c)
 {
     layout_measure(&c->in, test_size(c->stored));
     layout_pack(&c->out, test_size(c->out_type));
 }
 
-/* (x + x) * x, so that temporary values are needed. */
+/* Makes the program (x + x) * x, which needs temporary values. */
 static inline mylib_program *program_of(mylib_type stored, mylib_type type)
 {
     const mylib_step steps[] = {{MYLIB_OP_add, (int32_t)type, {0, 0, 0}},
@@ -52,7 +52,7 @@ static inline mylib_program *program_of(mylib_type stored, mylib_type type)
     return program;
 }
 
-/* Sizes where lanes, blocks and vectors begin and end, with about 'limit' elements in all. */
+/* Chooses sizes where lanes, blocks and vectors begin or end, about 'limit' elements in all. */
 static inline void random_sizes(rng *r, layout *l, int64_t limit)
 {
     static const int64_t sizes[] = {1,    2,    3,    4,    5,    7,    8,    16,   17,
@@ -71,7 +71,7 @@ static inline void random_sizes(rng *r, layout *l, int64_t limit)
     }
 }
 
-/* 'aligned': as GPUs need it.  False when the reduction has no value: the minimum of nothing. */
+/* Returns false if the reduction has no value, as a minimum of nothing; GPUs need 'aligned'. */
 static inline int random_reduction(rng *r, reduction_case *c, int64_t limit, int aligned)
 {
     int is_empty = 0, has_outputs = 1;
@@ -126,7 +126,7 @@ static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char 
     }
 }
 
-/* Values for all of an input's memory. */
+/* Fills all of an input's memory. */
 static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char *in)
 {
     int64_t n = c->in.span / test_size(c->stored) + 1;
