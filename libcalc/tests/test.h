@@ -81,6 +81,8 @@ __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line,
 #define CHECK_STATUS(call, expected) \
     test_check_status((call), (expected), #call, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_STATUS(call, MYLIB_OK)
+/* CHECK_STATUS(), and that the GPU works after it. */
+#define CHECK_GPU(call, expected) ((void)CHECK_STATUS(call, expected), test_gpu_works())
 
 int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
                       int line);

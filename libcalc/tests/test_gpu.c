@@ -560,12 +560,6 @@ static void test_memory(rng *r)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define EXPECT(call, status) \
-    do { \
-        CHECK_STATUS(call, status); \
-        test_gpu_works(); \
-    } while (0)
-
 static void test_errors(void)
 {
     const mylib_op add = MYLIB_OP_add;
@@ -587,58 +581,58 @@ static void test_errors(void)
 
     /* Places that do not go together. */
     in[1] = on_host;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     in[1] = on_gpu;
-    EXPECT(mylib_map(add, gpu, NULL, &on_host, in), MYLIB_ERR_ARGUMENT);
-    EXPECT(mylib_map(add, test_cpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
-    EXPECT(mylib_map(add, missing, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &on_host, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, test_cpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, missing, NULL, &out, in), MYLIB_ERR_ARGUMENT);
 
     /* No such GPU. */
     mylib_array host_in[2] = {on_host, on_host};
-    EXPECT(mylib_map(add, missing, NULL, &on_host, host_in), MYLIB_ERR_NO_DEVICE);
-    EXPECT(mylib_scalar_f64(add, missing, 1, 2, &result), MYLIB_ERR_NO_DEVICE);
-    EXPECT(mylib_synchronize(missing, NULL), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_map(add, missing, NULL, &on_host, host_in), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_scalar_f64(add, missing, 1, 2, &result), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_synchronize(missing, NULL), MYLIB_ERR_NO_DEVICE);
 
     /* Overlap other than "exactly an input", and a result that overlaps itself. */
     test_set_case("overlap on the GPU");
     out.data = d + 1;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     out = on_gpu, out.shape = &two, in[0].shape = in[1].shape = &two;
     in[1].data = d + 1;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     out = on_gpu, in[0] = in[1] = on_gpu;
     out.strides = &none, in[0].data = in[1].data = d + 8;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     out = on_host, host_in[0].data = host + 1;
-    EXPECT(mylib_map(add, gpu, NULL, &out, host_in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, host_in), MYLIB_ERR_ARGUMENT);
     host_in[0] = host_in[1] = on_host, host_in[0].data = host_in[1].data = host + 8;
     out.strides = &none;
-    EXPECT(mylib_map(add, gpu, NULL, &out, host_in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, host_in), MYLIB_ERR_ARGUMENT);
 
     /* Not aligned to the elements, by pointer or by stride. */
     test_set_case("unaligned GPU memory");
     out = on_gpu, in[0] = in[1] = on_gpu, in[0].data = (char *)d + 64 + 4, in[1].data = d + 8;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     in[0].data = d + 8, in[1].strides = &odd;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     in[1].strides = &stride;
-    EXPECT(mylib_map(add, gpu, NULL, &out, in), MYLIB_OK);
+    CHECK_GPU(mylib_map(add, gpu, NULL, &out, in), MYLIB_OK);
 
     /* Ordinary memory that is said to be a GPU's: each operand in turn. */
     for (int k = 0; k < 3; k++) {
         mylib_array arrays[3] = {on_gpu, on_gpu, on_gpu};
         test_set_case("host memory said to be a GPU's, operand %d", k);
         arrays[k].data = host;
-        EXPECT(mylib_map(add, gpu, NULL, &arrays[0], &arrays[1]), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_map(add, gpu, NULL, &arrays[0], &arrays[1]), MYLIB_ERR_ARGUMENT);
     }
 
     test_set_case("trace errors on the GPU");
     mylib_array matrix = {d, gpu, MYLIB_F64, 2, square, NULL};
-    EXPECT(mylib_trace(test_cpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_trace(test_cpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
     matrix.device = test_cpu, matrix.data = host;
-    EXPECT(mylib_trace(missing, NULL, &matrix, &result), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_trace(missing, NULL, &matrix, &result), MYLIB_ERR_NO_DEVICE);
     matrix.device = gpu, matrix.data = d, matrix.ndim = 1;
-    EXPECT(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
     CHECK(result == -77, "a result was written");
 
     CHECK_OK(mylib_free(gpu, data, NULL));
@@ -653,11 +647,11 @@ static void test_bad_pointers_to_trace(void)
     void *data = NULL;
     mylib_array matrix = {host, gpu, MYLIB_F64, 2, square, NULL};
     test_set_case("a matrix in host memory said to be a GPU's");
-    EXPECT(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
     test_set_case("an unaligned matrix");
     CHECK_OK(mylib_alloc(gpu, 256, NULL, &data));
     matrix.data = (char *)data + 4;
-    EXPECT(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
     CHECK(result == -77, "the result was written");
     CHECK_OK(mylib_free(gpu, data, NULL));
 }
@@ -727,9 +721,9 @@ static void test_other_gpus(rng *r)
             wrong += got[k] != host[k] + host[k];
         CHECK(wrong == 0, "%lld elements are wrong", (long long)wrong);
         in[1].device = gpu, in[1].data = first;
-        EXPECT(mylib_map(MYLIB_OP_add, device, NULL, &array, in), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_map(MYLIB_OP_add, device, NULL, &array, in), MYLIB_ERR_ARGUMENT);
         in[1] = array;
-        EXPECT(mylib_map(MYLIB_OP_add, gpu, NULL, &array, in), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_map(MYLIB_OP_add, gpu, NULL, &array, in), MYLIB_ERR_ARGUMENT);
         CHECK_OK(mylib_free(device, data, NULL));
     }
     CHECK_OK(mylib_free(gpu, first, NULL));

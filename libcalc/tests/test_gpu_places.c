@@ -440,12 +440,6 @@ static void test_pointers(void)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define EXPECT(call, status) \
-    do { \
-        CHECK_STATUS(call, status); \
-        test_gpu_works(); \
-    } while (0)
-
 static void test_errors(void)
 {
     static double host[64], big[100000];
@@ -463,29 +457,29 @@ static void test_errors(void)
         bad = on_gpu, bad.data = k == 0 ? host : big;
         if (k == 1)
             bad.shape = side.shape = &many, side.data = big;
-        EXPECT(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
-        EXPECT(mylib_copy_array(NULL, &side, &bad), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &side, &bad), MYLIB_ERR_ARGUMENT);
         side.device = gpu, side.data = data;
-        EXPECT(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
     }
     /* Not aligned; not of one shape; overlapping; no such GPU. */
     bad = on_gpu, bad.data = (char *)data + 4;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.strides = &odd;
-    EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.shape = &three;
-    EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.strides = &none;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
     bad = on_host, bad.strides = &none;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.data = (char *)data + 8;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
-    EXPECT(mylib_copy_array(NULL, &on_gpu, &on_gpu), MYLIB_OK);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &on_gpu, &on_gpu), MYLIB_OK);
     bad = on_gpu, bad.device.index = test_gpu_count;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_NO_DEVICE);
-    EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_NO_DEVICE);
-    EXPECT(mylib_copy_array(NULL, &on_gpu, &bad), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_copy_array(NULL, &on_gpu, &bad), MYLIB_ERR_NO_DEVICE);
 
     /* Messages name an operand as the function does. */
     for (int k = 0; k < 4; k++) {
@@ -493,11 +487,11 @@ static void test_errors(void)
         mylib_array one[] = {on_gpu, on_gpu, on_gpu, on_gpu};
         for (int j = 0; j < 4; j++)
             one[j].data = (char *)data + 4096 * j + (j == k ? 4 : 0);
-        EXPECT(mylib_select(gpu, NULL, &one[0], &one[1], &one[2], &one[3]), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_select(gpu, NULL, &one[0], &one[1], &one[2], &one[3]), MYLIB_ERR_ARGUMENT);
         const char *message = mylib_last_message();
         CHECK(strncmp(message, names[k], strlen(names[k])) == 0, "%s: %s", names[k], message);
         if (k < 2) {
-            EXPECT(mylib_copy_array(NULL, &one[0], &one[1]), MYLIB_ERR_ARGUMENT);
+            CHECK_GPU(mylib_copy_array(NULL, &one[0], &one[1]), MYLIB_ERR_ARGUMENT);
             CHECK(strncmp(message, k == 0 ? "dst " : "src ", 4) == 0, "%s", message);
         }
     }
@@ -507,8 +501,8 @@ static void test_errors(void)
         void *far = NULL;
         CHECK_OK(mylib_alloc(places[3].device, sizeof host, NULL, &far));
         bad = on_gpu, bad.data = far;
-        EXPECT(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
-        EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
         CHECK_OK(mylib_free(places[3].device, far, NULL));
     }
     CHECK_OK(mylib_free(gpu, data, NULL));
