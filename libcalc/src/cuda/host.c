@@ -326,9 +326,8 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
     char *row = element_at(l, k, begin, index);
     row -= index[inner] * stride;
     while (n > 0) {
-        int64_t m = l->shape[inner] - index[inner];
+        int64_t m = mylib_lesser(l->shape[inner] - index[inner], n);
         char *at = row + index[inner] * stride;
-        m = m < n ? m : n;
         if (unpack)
             mylib_copy_strided(size, m, at, stride, packed, (int64_t)size);
         else
@@ -343,8 +342,8 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
 /* Returns the first element of piece p, and the number of its elements. */
 static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 {
-    int64_t at = p % j->row_pieces * j->piece, left = j->row - at;
-    *n = left < j->piece ? left : j->piece;
+    int64_t at = p % j->row_pieces * j->piece;
+    *n = mylib_lesser(j->row - at, j->piece);
     return p / j->row_pieces * j->row + at;
 }
 
@@ -624,12 +623,12 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     int64_t wanted = l->count / (workers * 2 * SLOTS_PER_WORKER) + 1;
     int64_t least = 64 * 1024;
     wanted = wanted < least ? least : wanted;
-    choose_cut(j, wanted < most ? wanted : most);
+    choose_cut(j, mylib_lesser(wanted, most));
     j->zero_copy = j->on_gpu == NO_OPERAND && pinned == 0 && j->pieces == 1 &&
                    (size_t)l->count * element_nbytes <= ZERO_COPY_NBYTES;
 
     size_t offset = 0;
-    int64_t n = j->piece < l->count ? j->piece : l->count;
+    int64_t n = mylib_lesser(j->piece, l->count);
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
@@ -674,8 +673,7 @@ static mylib_status stream_pieces(job *j)
             *r->slot[i].flags = 0;
     }
     choose_pieces(j, slot_nbytes, workers);
-    if (j->pieces < workers)
-        workers = (int)j->pieces;
+    workers = (int)mylib_lesser(j->pieces, workers);
     mylib_cpu_parallel(workers, workers, run_worker, j);
     if (j->st != MYLIB_OK)
         MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
