@@ -675,8 +675,8 @@ static mylib_status stream_pieces(job *j)
     choose_pieces(j, slot_nbytes, workers);
     workers = (int)mylib_lesser(j->pieces, workers);
     mylib_cpu_parallel(workers, workers, run_worker, j);
-    if (j->st != MYLIB_OK)
-        MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
+    if (j->st != MYLIB_OK) /* a worker's message needs memory */
+        MYLIB_TRY(mylib_fail(j->st, "%s", *j->message ? j->message : "no memory for a message"));
     for (int k = 0; k < j->gpus; k++)
         for (int i = 0; i < j->ring[k]->slots; i++)
             j->flags |= *j->ring[k]->slot[i].flags;
