@@ -1,7 +1,7 @@
 /*
  * The GPU gives the CPU's bits for GPU memory of any strides: every way in which a kernel reads,
  * around the edges of tiles and vectors, converted, selected, with constants; nothing beside the
- * output's elements is written.  test_gpu.c tests random strides, test_walk.c the choice of the way.
+ * output's elements is written.  test_gpu.c tests random strides, test_walk.c the choice of a way.
  *
  *     test_gpu_strides [--quick]    --quick: few cases of each kind, for compute-sanitizer
  *
