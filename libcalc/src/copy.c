@@ -177,10 +177,8 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
 
 mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_array *src)
 {
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = copy_array(stream, dst, src, NULL);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    return copy_array(stream, dst, src, NULL);
 }
 
 /* Copies arrays whose number of dimensions and sizes along the axis have been checked. */
@@ -230,8 +228,6 @@ mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, i
     mylib_array_strides(dst, strides);
     if (mylib_elements_overlap(dst->ndim, dst->shape, strides, mylib_type_size(dst->type)))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "dst overlaps itself: elements share memory");
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = copy_arrays(stream, dst, strides, axis, count, src);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    return copy_arrays(stream, dst, strides, axis, count, src);
 }

@@ -121,6 +121,11 @@ static inline void mylib_leave_mode(mylib_mode mode)
 
 #endif
 
+/* Enters the default mode until the end of the block. */
+static inline void mylib_leave_entered(const mylib_mode *mode) { mylib_leave_mode(*mode); }
+#define ENTER_DEFAULT_MODE() \
+    __attribute__((cleanup(mylib_leave_entered), unused)) const mylib_mode mode = mylib_enter_mode()
+
 /* Sets this thread's flags back to what mylib_test_flags() returned. */
 static inline void mylib_restore_flags(int flags)
 {

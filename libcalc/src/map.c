@@ -54,12 +54,9 @@ static mylib_status map_layout(const mylib_program *program, mylib_device device
                                const char *const *names)
 {
     RETURN_IF_ERROR(mylib_check_places(device, out, in, layout->operands - 1, names + 1));
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = mylib_check_exponents(program, out->device, stream, layout);
-    if (st == MYLIB_OK)
-        st = call_backend(program, device, stream, out, layout, names);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    RETURN_IF_ERROR(mylib_check_exponents(program, out->device, stream, layout));
+    return call_backend(program, device, stream, out, layout, names);
 }
 
 /*
@@ -181,7 +178,6 @@ mylib_status mylib_program_run(const mylib_program *program, mylib_device device
 mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start, const void *step)
 {
     int64_t strides[MYLIB_MAX_NDIM];
-    mylib_status st = MYLIB_OK;
 
     RETURN_IF_ERROR(mylib_check_array("out", out));
     RETURN_IF_NULL(start);
@@ -198,14 +194,12 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
         mylib_elements_overlap(1, &n, &stride, mylib_type_size(out->type)))
         return mylib_fail(MYLIB_ERR_ARGUMENT, "out overlaps itself: its stride is %lld bytes",
                           (long long)stride);
-    const mylib_mode mode = mylib_enter_mode();
+    ENTER_DEFAULT_MODE();
     if (out->device.kind == MYLIB_CUDA)
-        st = mylib_cuda_arange(out->device.index, stream, out->type, n, out->data, stride, start,
-                               step);
-    else
-        mylib_cpu_arange(out->type, n, out->data, stride, start, step);
-    mylib_leave_mode(mode);
-    return st;
+        return mylib_cuda_arange(out->device.index, stream, out->type, n, out->data, stride, start,
+                                 step);
+    mylib_cpu_arange(out->type, n, out->data, stride, start, step);
+    return MYLIB_OK;
 }
 
 /* Computes one dimension on the CPU; in element order if operands overlap. */
@@ -265,10 +259,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
                 (long long)n, (long long)layout.strides[k][0], names[k]);
     }
 
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = mylib_check_exponents(program, (mylib_device){MYLIB_CPU, 0}, NULL, &layout);
-    if (st == MYLIB_OK)
-        st = map_row(op, type, program, &layout);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    RETURN_IF_ERROR(mylib_check_exponents(program, (mylib_device){MYLIB_CPU, 0}, NULL, &layout));
+    return map_row(op, type, program, &layout);
 }

@@ -145,7 +145,7 @@ static int32_t add_statement(compiler *c, int opcode, int type, int result_type,
 /* Converts a constant now; keeps the flags for the runs of the program to raise. */
 static int32_t convert_constant(compiler *c, mylib_value from, int type)
 {
-    const mylib_mode mode = mylib_enter_mode();
+    ENTER_DEFAULT_MODE();
     int before = mylib_test_flags();
     char *to = (char *)c->constant[c->constants].value;
     mylib_clear_flags();
@@ -154,7 +154,6 @@ static int32_t convert_constant(compiler *c, mylib_value from, int type)
     c->flags |= mylib_test_flags();
     mylib_clear_flags();
     mylib_raise_flags(before);
-    mylib_leave_mode(mode);
     return add_node(c, MYLIB_VALUE_CONSTANT, type, c->constants++);
 }
 

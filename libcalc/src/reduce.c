@@ -363,10 +363,8 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     RETURN_IF_ERROR(broadcast_inputs(v));
     RETURN_IF_ERROR(check_shape(v, reduction, out));
     RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names));
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = reduce_layout(reduction, v, device, stream, out);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    return reduce_layout(reduction, v, device, stream, out);
 }
 
 mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,

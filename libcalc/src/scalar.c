@@ -146,15 +146,9 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
 /* Returns the status for a warning (warnings.h). */
 static mylib_status status_of_warning(int warning)
 {
-    switch (warning) {
-    case MYLIB_WARNS_INVALID:
-    case MYLIB_WARNS_DIVBYZERO:
-        return MYLIB_ERR_DOMAIN;
-    case MYLIB_WARNS_OVERFLOW:
-        return MYLIB_ERR_OVERFLOW;
-    default:
-        return MYLIB_OK;
-    }
+    return warning == MYLIB_WARNS_NOTHING    ? MYLIB_OK
+           : warning == MYLIB_WARNS_OVERFLOW ? MYLIB_ERR_OVERFLOW
+                                             : MYLIB_ERR_DOMAIN;
 }
 
 /* Not inlined: the compiler must not move its comparisons out of the default mode. */
@@ -181,10 +175,8 @@ out:
 mylib_status mylib_scalar_f64(mylib_op op, mylib_device device, double a, double b,
                               double *result_ret)
 {
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = scalar_f64(op, device, a, b, result_ret);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    return scalar_f64(op, device, a, b, result_ret);
 }
 
 __attribute__((noinline)) static mylib_status scalar_c128(mylib_op op, mylib_device device,
@@ -218,10 +210,8 @@ out:
 mylib_status mylib_scalar_c128(mylib_op op, mylib_device device, const double a[2],
                                const double b[2], double result_ret[2])
 {
-    const mylib_mode mode = mylib_enter_mode();
-    mylib_status st = scalar_c128(op, device, a, b, result_ret);
-    mylib_leave_mode(mode);
-    return st;
+    ENTER_DEFAULT_MODE();
+    return scalar_c128(op, device, a, b, result_ret);
 }
 
 mylib_status mylib_fib(uint64_t n, uint64_t *result_ret)

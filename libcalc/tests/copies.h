@@ -25,7 +25,7 @@ static inline const char *place_name(place p)
     return names[p.device.index < 2 ? p.device.index : 2];
 }
 
-/* Memory at the place with the content of 'image', and back. */
+/* Allocates memory at a place, with the content of 'image'; take_back() frees it. */
 static inline unsigned char *place_memory(place p, const unsigned char *image, size_t nbytes,
                                           void *stream)
 {
@@ -119,7 +119,7 @@ static inline void check_copy(rng *r, const layout *dst, mylib_type dst_type, pl
     free(image);
 }
 
-/* One dimension of n elements, 'step' elements apart. */
+/* Returns one dimension of n elements, 'step' elements apart. */
 static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
 {
     layout l = {.ndim = 1, .shape = {n}, .strides = {step * test_size(type)}};
@@ -127,11 +127,10 @@ static inline layout copy_row(int64_t n, int64_t step, mylib_type type)
     return l;
 }
 
-/* Random shapes, strides and broadcasts; half of the cases have two types. */
+/* Checks random shapes, strides and broadcasts; half of the cases have two types. */
 static inline void check_random_copies(rng *r, int cases, int64_t limit, place to, place from,
                                        void *stream)
 {
-    char texts[2][110];
     for (int i = 0; i < cases; i++) {
         layout dst, src;
         mylib_type dst_type = (mylib_type)rng_below(r, MYLIB_TYPE_COUNT);
@@ -140,9 +139,8 @@ static inline void check_random_copies(rng *r, int cases, int64_t limit, place t
         random_shape(r, &dst, i % 5 == 4 ? limit : 500);
         random_strides(r, &dst, (int64_t)mylib_type_size(dst_type), 1);
         random_input(r, &dst, &src, (int64_t)mylib_type_size(src_type), 1);
-        test_set_case("copy %s %s of %s from %s %s of %s", place_name(to),
-                      layout_text(&dst, texts[0], sizeof texts[0]), mylib_type_name(dst_type),
-                      place_name(from), layout_text(&src, texts[1], sizeof texts[1]),
+        test_set_case("copy %s %s of %s from %s %s of %s", place_name(to), layout_text(&dst),
+                      mylib_type_name(dst_type), place_name(from), layout_text(&src),
                       mylib_type_name(src_type));
         check_copy(r, &dst, dst_type, to, &src, src_type, from, (int)rng_below(r, 4), stream);
     }

@@ -186,17 +186,14 @@ cudaError_t mylib_launch_flags(const mylib_flags_args *args, unsigned *flags, cu
 
 cudaError_t mylib_launch_copies(const mylib_copies *copies, cudaStream_t stream)
 {
-    cudaError_t error = (cudaError_t)cuda_standin_launch();
-    (void)stream;
-    if (error != cudaSuccess)
-        return error;
+    BEGIN_LAUNCH(flags);
     for (const mylib_copy_piece *p = copies->piece; p < copies->piece + copies->pieces; p++)
         for (int i = 0; i < p->count; i++) {
             const int row = i / p->columns, column = i % p->columns;
             memcpy(p->to + row * p->to_stride[0] + column * p->to_stride[1],
                    p->from + row * p->from_stride[0] + column * p->from_stride[1], (size_t)p->size);
         }
-    return cudaSuccess;
+    return end_launch(flags, MYLIB_OK);
 }
 
 cudaError_t mylib_launch_arange(mylib_type type, int64_t n, char *out, int64_t stride,
@@ -300,34 +297,21 @@ static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **prog
     return mylib_program_create(args->inputs, types, 0, NULL, steps, step, program_ret);
 }
 
-/* Outputs side by side, in C order. */
-static void set_contiguous(mylib_layout *l, int ndim, char *data, int64_t size)
-{
-    l->data[0] = data;
-    for (int d = ndim - 1; d >= 0; d--) {
-        l->strides[0][d] = size;
-        size *= l->shape[d];
-    }
-}
-
 /* Copies the inputs so that all terms of an output are one dimension; the copies, to be freed. */
 static mylib_status line_up(const mylib_reduce_args *args, mylib_layout *l, char *copies[2])
 {
     mylib_status st = MYLIB_OK;
     for (int k = 0; k < args->inputs && st == MYLIB_OK; k++) {
-        mylib_strides strides[2];
-        mylib_layout copy = {.ndim = l->ndim, .operands = 2, .count = l->count, .strides = strides};
+        DECLARE_LAYOUT(copy, 2);
         mylib_operation as_is;
         mylib_type type = (mylib_type)args->input_type[k];
         if ((copies[k] = malloc((size_t)(l->count * args->input_size[k]))) == NULL)
             return MYLIB_ERR_NO_MEMORY;
-        memcpy(copy.shape, l->shape, sizeof copy.shape);
-        memcpy(copy.strides[1], l->strides[1 + k], sizeof *copy.strides);
-        copy.data[1] = l->data[1 + k];
-        set_contiguous(&copy, copy.ndim, copies[k], args->input_size[k]);
-        memcpy(l->strides[1 + k], copy.strides[0], sizeof *copy.strides);
+        mylib_layout_begin(&copy, l, 2);
+        mylib_layout_set_operand(&copy, 1, l, 1 + k);
+        mylib_layout_set_contiguous(&copy, 0, copies[k], (size_t)args->input_size[k]);
+        mylib_layout_set_operand(l, 1 + k, &copy, 0);
         l->strides[1 + k][args->kept_ndim] = args->input_size[k];
-        l->data[1 + k] = copies[k];
         mylib_layout_simplify(&copy);
         mylib_operation_of_conversion(&as_is, type, type);
         st = mylib_cpu_run(&as_is.program, &copy);
@@ -393,7 +377,9 @@ static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_prog
         int64_t n = args->terms - p * most;
         l.shape[kept] = n < most ? n : most;
         l.count = args->outputs * l.shape[kept];
-        set_contiguous(&l, kept, args->partial + p * args->outputs * size, size);
+        l.ndim = kept; /* outputs side by side, in C order */
+        mylib_layout_set_contiguous(&l, 0, args->partial + p * args->outputs * size, (size_t)size);
+        l.ndim = kept + 1;
         st = mylib_cpu_reduce(reduction, terms, carrier, &l, kept, carrier);
         for (int k = 1; k <= args->inputs; k++)
             l.data[k] += most * l.strides[k][kept];

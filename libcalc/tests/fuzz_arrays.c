@@ -7,14 +7,8 @@
  *
  * For libFuzzer (see CMakeLists.txt), and without it over random inputs.
  */
-#include "mylib.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+#define FUZZER "fuzz_arrays"
+#include "fuzz.h"
 
 enum {
     MOST_INPUTS = 3,
@@ -22,42 +16,21 @@ enum {
     MOST_COUNT = 1 << 14,
     MOST_REACH = 1 << 16,
     ARENA_NBYTES = 1024,
-    MOST_ELEMENT = 16,
 };
 
 /* The library promises to refuse arrays of more elements or with a wider reach. */
 #define REFUSED_COUNT ((__int128)1 << 52)
 #define REFUSED_REACH ((__int128)1 << 61)
 
-/* The next bytes of the input; zeros after its end. */
-typedef struct reader {
-    const uint8_t *data;
-    size_t nbytes;
-} reader;
-
-static uint64_t take(reader *r, size_t nbytes)
+static uint64_t take_bits(reader *r, size_t nbytes)
 {
     uint64_t value = 0;
-    size_t n = nbytes < r->nbytes ? nbytes : r->nbytes;
-    if (n > 0)
-        memcpy(&value, r->data, n);
-    r->data += n;
-    r->nbytes -= n;
+    take(r, &value, nbytes);
     return value;
 }
 
-static int take_byte(reader *r) { return (int)take(r, 1); }
-
 /* True once in n times. */
 static int take_rare(reader *r, int n) { return take_byte(r) % n == n - 1; }
-
-static void require(int condition, const char *what)
-{
-    if (!condition) {
-        fprintf(stderr, "fuzz_arrays: %s; the message is \"%s\"\n", what, mylib_last_message());
-        abort();
-    }
-}
 
 /* ---- Memory that calls may share ------------------------------------------------------------- */
 
@@ -141,10 +114,10 @@ static int64_t take_size(reader *r)
     int byte = take_byte(r);
     return byte < 240   ? sizes[byte % 8]
            : byte < 250 ? 31 + byte % 40
-                        : (int64_t)(take(r, 8) >> take_byte(r) % 64);
+                        : (int64_t)(take_bits(r, 8) >> take_byte(r) % 64);
 }
 
-static int64_t take_wild(reader *r) { return (int64_t)(take(r, 8) << take_byte(r) % 64); }
+static int64_t take_wild(reader *r) { return (int64_t)(take_bits(r, 8) << take_byte(r) % 64); }
 
 /* Limits the dimensions to the room for them; 0 for a negative number. */
 static int dimensions(const mylib_array *a)
@@ -260,7 +233,7 @@ static void give_memory(fuzz_case *c, int k)
     if (b->memory == NULL)
         make_block(b, place, is_arena ? ARENA_NBYTES : nbytes, take_byte(&c->r),
                    is_arena || o->array.type == MYLIB_BOOL);
-    size_t at = is_arena ? (size_t)take(&c->r, 2) % (ARENA_NBYTES - nbytes + 1) : 0;
+    size_t at = is_arena ? (size_t)take_bits(&c->r, 2) % (ARENA_NBYTES - nbytes + 1) : 0;
     if (place.kind == MYLIB_CUDA)
         at = at / MOST_ELEMENT * MOST_ELEMENT;
     o->array.data = b->memory + at - (ptrdiff_t)low;
@@ -567,12 +540,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 }
 
 #ifndef MYLIB_LIBFUZZER
-#include "test.h"
 
 int main(int argc, char **argv)
 {
     int64_t count = argc > 1 ? atoll(argv[1]) : test_rounds(100000);
-    test_begin("fuzz_arrays");
+    test_begin(FUZZER);
     rng r = rng_make(0);
     for (int64_t i = 0; i < count; i++) {
         uint8_t bytes[400];
@@ -580,12 +552,7 @@ int main(int argc, char **argv)
         test_set_case("input %lld", (long long)i);
         for (size_t b = 0; b < nbytes; b++)
             bytes[b] = (uint8_t)rng_next(&r);
-        /* Memory of exactly this size, so that reading beyond it shows. */
-        uint8_t *exact = test_malloc(nbytes + 1);
-        memcpy(exact, bytes, nbytes);
-        LLVMFuzzerTestOneInput(exact, nbytes);
-        free(exact);
-        CHECK(1, " ");
+        run_exactly(bytes, nbytes);
     }
     return test_end();
 }

@@ -5,33 +5,11 @@
  *
  * Built with AddressSanitizer this finds reads and writes out of place; without it, only crashes.
  */
-#include "mylib.h"
-
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes);
+#define FUZZER "fuzz_program"
+#include "fuzz.h"
 
 /* Small arrays, read in place: their ends are those of their memory. */
-enum { LENGTH = 37, MOST_ELEMENT = 16 };
-
-/* The next bytes of the input; zeros after its end. */
-typedef struct reader {
-    const uint8_t *data;
-    size_t nbytes;
-} reader;
-
-static void take(reader *r, void *to, size_t nbytes)
-{
-    size_t n = nbytes < r->nbytes ? nbytes : r->nbytes;
-    memset(to, 0, nbytes);
-    if (n > 0)
-        memcpy(to, r->data, n);
-    r->data += n;
-    r->nbytes -= n;
-}
+enum { LENGTH = 37 };
 
 /*
  * A number that is mostly in range: one byte, and after 0xff, which is rare in valid inputs, four
@@ -39,11 +17,9 @@ static void take(reader *r, void *to, size_t nbytes)
  */
 static int32_t take_number(reader *r)
 {
-    uint8_t byte;
-    int32_t number;
-    take(r, &byte, 1);
-    if (byte < 0xff)
-        return byte;
+    int32_t number = take_byte(r);
+    if (number < 0xff)
+        return number;
     take(r, &number, sizeof number);
     return number;
 }
@@ -55,14 +31,6 @@ static int32_t take_op(reader *r)
     return op >= MYLIB_OP_COUNT && op < MYLIB_OP_COUNT + 2
                ? MYLIB_STEP_CONVERT + op - MYLIB_OP_COUNT
                : op;
-}
-
-static void require(int condition, const char *what)
-{
-    if (!condition) {
-        fprintf(stderr, "fuzz_program: %s; the message is \"%s\"\n", what, mylib_last_message());
-        abort();
-    }
 }
 
 /* An array of LENGTH elements of its own memory, the last one at its end. */
@@ -138,7 +106,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t nbytes)
 }
 
 #ifndef MYLIB_LIBFUZZER
-#include "test.h"
 
 /*
  * Programs that are valid except, once in `spoilt`, one number.  The format is the one that
@@ -185,20 +152,15 @@ int main(int argc, char **argv)
 {
     int64_t count = argc > 1 ? atoll(argv[1]) : test_rounds(100000);
     uint8_t bytes[4096];
-    test_begin("fuzz_program");
+    test_begin(FUZZER);
     rng r = rng_make(0);
     for (int64_t i = 0; i < count; i++) {
         static const int64_t spoilt[] = {3, 30, 300, 3000};
         test_set_case("input %lld", (long long)i);
-        size_t nbytes = make_input(&r, bytes, sizeof bytes, spoilt[rng_below(&r, 4)]);
+        size_t nbytes = make_input(&r, bytes, sizeof bytes, PICK(&r, spoilt));
         if (rng_once_in(&r, 4)) /* and cut */
             nbytes = (size_t)rng_below(&r, (int64_t)nbytes + 1);
-        /* Memory of exactly this size, so that reading beyond it shows. */
-        uint8_t *exact = test_malloc(nbytes + 1);
-        memcpy(exact, bytes, nbytes);
-        LLVMFuzzerTestOneInput(exact, nbytes);
-        free(exact);
-        CHECK(1, " ");
+        run_exactly(bytes, nbytes);
     }
     return test_end();
 }

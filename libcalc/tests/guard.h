@@ -17,7 +17,7 @@ typedef struct guard {
     size_t map_nbytes;
 } guard;
 
-/* At least 'nbytes' of memory, zeroed, in whole pages. */
+/* Allocates at least 'nbytes' of zeroed memory, in whole pages. */
 static inline void guard_open(guard *g, size_t nbytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -39,7 +39,7 @@ static inline void guard_close(guard *g)
     memset(g, 0, sizeof *g);
 }
 
-/* The bytes from the first to the last of n elements. */
+/* Returns the bytes from the first to the last of n elements. */
 static inline int64_t guard_span(int64_t n, int64_t stride, int64_t size)
 {
     return n == 0 ? 0 : (n - 1) * (stride < 0 ? -stride : stride) + size;

@@ -23,7 +23,7 @@ static inline int64_t layout_count(const layout *l)
     return count;
 }
 
-/* Finds offset and span; the strides are given. */
+/* Computes the offset and the span from the strides. */
 static inline void layout_measure(layout *l, int64_t size)
 {
     l->offset = 0;
@@ -39,7 +39,7 @@ static inline void layout_measure(layout *l, int64_t size)
         l->offset = l->span = 0;
 }
 
-/* C order, without gaps. */
+/* Sets the strides to C order without gaps. */
 static inline void layout_pack(layout *l, int64_t size)
 {
     int64_t next = size;
@@ -50,7 +50,7 @@ static inline void layout_pack(layout *l, int64_t size)
     layout_measure(l, size);
 }
 
-/* A shape of at most 'limit' elements: few dimensions, or up to 64 with many sizes of 1. */
+/* Makes a shape of at most 'limit' elements: few dimensions, or up to 64 with many sizes of 1. */
 static inline void random_shape(rng *r, layout *l, int64_t limit)
 {
     int64_t count = 1;
@@ -68,7 +68,7 @@ static inline void random_shape(rng *r, layout *l, int64_t limit)
     }
 }
 
-/* Strides so that no two elements overlap; 'aligned': multiples of the element size. */
+/* Makes strides without overlap; if 'aligned', they are multiples of the element size. */
 static inline void random_strides(rng *r, layout *l, int64_t size, int aligned)
 {
     int order[MYLIB_MAX_NDIM];
@@ -97,7 +97,7 @@ static inline void random_strides(rng *r, layout *l, int64_t size, int aligned)
     layout_measure(l, size);
 }
 
-/* An input that broadcasts to 'out': leading dimensions missing, sizes of 1, strides of 0. */
+/* Makes an input that broadcasts to 'out': dimensions are missing, sizes are 1, strides 0. */
 static inline void random_input(rng *r, const layout *out, layout *l, int64_t size, int aligned)
 {
     int missing = rng_once_in(r, 4) ? (int)rng_below(r, out->ndim + 1) : 0;
@@ -115,7 +115,7 @@ static inline void random_input(rng *r, const layout *out, layout *l, int64_t si
     layout_measure(l, size);
 }
 
-/* The next index in C order; false after the last. */
+/* Advances to the next index in C order; returns false after the last. */
 static inline int layout_next(const layout *l, int64_t *index)
 {
     for (int d = l->ndim - 1; d >= 0; d--) {
@@ -126,7 +126,7 @@ static inline int layout_next(const layout *l, int64_t *index)
     return 0;
 }
 
-/* Bytes from the element with all indices 0 to the one that meets 'index' of 'out'. */
+/* Returns the offset of the element that meets 'index' of 'out', from that with all indices 0. */
 static inline int64_t layout_at(const layout *l, const layout *out, const int64_t *index)
 {
     int64_t at = 0;
@@ -143,10 +143,13 @@ static inline mylib_array layout_array(const layout *l, mylib_type type, mylib_d
     return array;
 }
 
-/* "(3, 4) strides (32, -8)", into a buffer that it may fill. */
-static inline const char *layout_text(const layout *l, char *text, size_t room)
+/* Returns "3,4@32,-8", the shape and the strides, cut if long: one of a few texts per thread. */
+static inline const char *layout_text(const layout *l)
 {
-    size_t used = 0;
+    static _Thread_local char texts[4][90];
+    static _Thread_local unsigned next;
+    char *text = texts[next++ % 4];
+    size_t used = 0, room = sizeof *texts;
     text[0] = '\0';
     for (int part = 0; part < 2; part++) {
         const int64_t *numbers = part == 0 ? l->shape : l->strides;

@@ -18,7 +18,7 @@ typedef struct reduction_case {
     layout in, out;
 } reduction_case;
 
-/* The type that 'out' may have besides 'type'. */
+/* Returns the type that 'out' may have besides 'type'. */
 static inline mylib_type reduction_type(mylib_reduction reduction, mylib_type type)
 {
     if (reduction == MYLIB_MIN || reduction == MYLIB_MAX)
@@ -26,7 +26,7 @@ static inline mylib_type reduction_type(mylib_reduction reduction, mylib_type ty
     return type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
 }
 
-/* A reduction into the widest type; shapes and strides are still to come. */
+/* Begins a reduction into the widest type; the caller adds shapes and strides. */
 static inline reduction_case reduction_of(mylib_reduction reduction, mylib_type stored,
                                           mylib_type type, int ndim)
 {
@@ -34,14 +34,14 @@ static inline reduction_case reduction_of(mylib_reduction reduction, mylib_type 
                             {.ndim = ndim}, {.ndim = ndim}};
 }
 
-/* Puts the results into C order, without gaps, and measures what they are of. */
+/* Lays the results in C order without gaps, and measures the input. */
 static inline void place_results(reduction_case *c)
 {
     layout_measure(&c->in, test_size(c->stored));
     layout_pack(&c->out, test_size(c->out_type));
 }
 
-/* (x + x) * x, so that temporary values are needed. */
+/* Makes the program (x + x) * x, which needs temporary values. */
 static inline mylib_program *program_of(mylib_type stored, mylib_type type)
 {
     const mylib_step steps[] = {{MYLIB_OP_add, (int32_t)type, {0, 0, 0}},
@@ -52,7 +52,7 @@ static inline mylib_program *program_of(mylib_type stored, mylib_type type)
     return program;
 }
 
-/* Sizes where lanes, blocks and vectors begin and end, with about 'limit' elements in all. */
+/* Chooses sizes where lanes, blocks and vectors begin or end, about 'limit' elements in all. */
 static inline void random_sizes(rng *r, layout *l, int64_t limit)
 {
     static const int64_t sizes[] = {1,    2,    3,    4,    5,    7,    8,    16,   17,
@@ -61,7 +61,7 @@ static inline void random_sizes(rng *r, layout *l, int64_t limit)
     int64_t count = 1;
     l->ndim = (int)rng_below(r, 5);
     for (int d = 0; d < l->ndim; d++) {
-        int64_t size = sizes[rng_below(r, (int64_t)(sizeof sizes / sizeof *sizes))];
+        int64_t size = PICK(r, sizes);
         if (rng_once_in(r, 60))
             size = 0;
         if (count * size > limit)
@@ -71,7 +71,7 @@ static inline void random_sizes(rng *r, layout *l, int64_t limit)
     }
 }
 
-/* 'aligned': as GPUs need it.  False when the reduction has no value: the minimum of nothing. */
+/* Returns false if the reduction has no value, as a minimum of nothing; GPUs need 'aligned'. */
 static inline int random_reduction(rng *r, reduction_case *c, int64_t limit, int aligned)
 {
     int is_empty = 0, has_outputs = 1;
@@ -112,7 +112,7 @@ static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char 
     const double other = rng_once_in(r, 2) ? 1 : -1;
     const int64_t others = 1 + rng_below(r, 8), has_nans = rng_once_in(r, 2);
     for (int64_t i = 0; i < n; i++) {
-        double x[2] = {zeros[rng_below(r, 2)], zeros[rng_below(r, 2)]};
+        double x[2] = {PICK(r, zeros), PICK(r, zeros)};
         if (!rng_once_in(r, others))
             x[rng_below(r, 2)] = other;
         if (has_nans && rng_once_in(r, nans)) {
@@ -126,7 +126,7 @@ static inline void fill_equal(rng *r, mylib_type type, int64_t n, unsigned char 
     }
 }
 
-/* Values for all of an input's memory. */
+/* Fills all of an input's memory. */
 static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char *in)
 {
     int64_t n = c->in.span / test_size(c->stored) + 1;
@@ -143,32 +143,30 @@ static inline void fill_reduction(rng *r, const reduction_case *c, unsigned char
 }
 
 /* Compares two results with the layout of 'out', the second one to the last byte of its memory. */
-static inline void compare_reductions(const reduction_case *c, const unsigned char *right,
+static inline void compare_reductions(const reduction_case *c, const unsigned char *wanted,
                                       unsigned char *got)
 {
     int64_t index[MYLIB_MAX_NDIM] = {0}, size = test_size(c->out_type);
     if (layout_count(&c->out) != 0) {
         do {
             int64_t at = c->out.offset + layout_at(&c->out, &c->out, index);
-            int same = same_value(c->out_type, right + at, got + at);
+            int same = same_value(c->out_type, wanted + at, got + at);
             CHECK(same, "%s, not %s", describe(c->out_type, got + at),
-                  describe(c->out_type, right + at));
+                  describe(c->out_type, wanted + at));
             if (!same)
                 return;
-            memcpy(got + at, right + at, (size_t)size);
+            memcpy(got + at, wanted + at, (size_t)size);
         } while (layout_next(&c->out, index));
     }
-    CHECK(memcmp(right, got, (size_t)(c->out.span + size)) == 0,
+    CHECK(memcmp(wanted, got, (size_t)(c->out.span + size)) == 0,
           "something beside the results was written");
 }
 
 static inline void set_reduction_case(const reduction_case *c, const char *where)
 {
-    char in[120], out[120];
     test_set_case("%s of %s as %s into %s, %s, in %s, out %s", reduction_names[c->reduction],
                   test_types[c->stored].name, test_types[c->type].name,
-                  test_types[c->out_type].name, where, layout_text(&c->in, in, sizeof in),
-                  layout_text(&c->out, out, sizeof out));
+                  test_types[c->out_type].name, where, layout_text(&c->in), layout_text(&c->out));
 }
 
 #endif /* MYLIB_REDUCTION_CASE_H */

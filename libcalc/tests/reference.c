@@ -6,6 +6,7 @@
 #include <math.h>
 
 __extension__ typedef __int128 i128;
+__extension__ typedef unsigned __int128 u128;
 
 /* 113 bits: a sum, product, quotient or root of two numbers of 53 bits can be rounded from it. */
 #if LDBL_MANT_DIG >= 113
@@ -45,64 +46,34 @@ static uint16_t half_from_double(double value)
     return (uint16_t)(sign + ((exponent + 14) << 10) + ((int)fraction - 1024));
 }
 
+/* Little-endian: an integer begins with its low bytes. */
 static i128 load_integer(mylib_type type, const void *p)
 {
-    union {
-        int8_t i8;
-        int16_t i16;
-        int32_t i32;
-        int64_t i64;
-        uint8_t u8;
-        uint16_t u16;
-        uint32_t u32;
-        uint64_t u64;
-    } v;
-    memcpy(&v, p, (size_t)test_size(type));
-    switch (type) {
-    case MYLIB_I8:
-        return v.i8;
-    case MYLIB_I16:
-        return v.i16;
-    case MYLIB_I32:
-        return v.i32;
-    case MYLIB_I64:
-        return v.i64;
-    case MYLIB_U8:
-        return v.u8;
-    case MYLIB_BOOL:
-        return v.u8 != 0;
-    case MYLIB_U16:
-        return v.u16;
-    case MYLIB_U32:
-        return v.u32;
-    case MYLIB_U64:
-        return v.u64;
-    default:
+    const int unused = 64 - 8 * (int)test_size(type);
+    uint64_t bits = 0;
+    if (!test_is_integer(type))
         test_give_up("not an integer type");
-    }
+    memcpy(&bits, p, (size_t)test_size(type));
+    if (type == MYLIB_BOOL)
+        return bits != 0;
+    return type <= MYLIB_I64 ? (int64_t)(bits << unused) >> unused : (i128)bits;
 }
 
 /* Keeps the low bits: that is what wrapping means. */
 static void store_integer(mylib_type type, i128 value, void *p)
 {
-    uint8_t v1 = (uint8_t)value;
-    uint16_t v2 = (uint16_t)value;
-    uint32_t v4 = (uint32_t)value;
-    uint64_t v8 = (uint64_t)value;
-    switch (test_size(type)) {
-    case 1:
-        memcpy(p, &v1, sizeof v1);
-        break;
-    case 2:
-        memcpy(p, &v2, sizeof v2);
-        break;
-    case 4:
-        memcpy(p, &v4, sizeof v4);
-        break;
-    default:
-        memcpy(p, &v8, sizeof v8);
-        break;
-    }
+    const uint64_t bits = (uint64_t)value;
+    memcpy(p, &bits, (size_t)test_size(type));
+}
+
+static i128 least_integer(mylib_type type)
+{
+    return type <= MYLIB_I64 ? -((i128)1 << (8 * test_size(type) - 1)) : 0;
+}
+
+static i128 most_integer(mylib_type type)
+{
+    return ((i128)1 << (8 * test_size(type) - (type <= MYLIB_I64))) - 1;
 }
 
 static double load_real(mylib_type type, const void *p)
@@ -148,6 +119,11 @@ static double round_to(mylib_type type, quad value)
     return type == MYLIB_F64 ? (double)value : (double)(float)value;
 }
 
+static int digits_of(mylib_type type)
+{
+    return type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
+}
+
 /* Half a unit in the last place of 1, and the smallest number, of a real type. */
 static double half_unit(mylib_type type) { return type == MYLIB_F64 ? 0x1p-53 : 0x1p-24; }
 
@@ -175,33 +151,40 @@ static quad quad_sqrt(quad x)
 
 /* ---- Integers -------------------------------------------------------------------------------- */
 
-static i128 integer_add(i128 a, i128 b) { return a + b; }
-static i128 integer_subtract(i128 a, i128 b) { return a - b; }
+#define INTEGER(op, value) \
+    static i128 integer_##op(i128 a, i128 b) \
+    { \
+        (void)a, (void)b; \
+        return value; \
+    }
+INTEGER(add, a + b)
+INTEGER(subtract, a - b)
 /* Unsigned: the product of two u64 does not fit in a signed number of 128 bits. */
-static i128 integer_multiply(i128 a, i128 b)
-{
-    __extension__ typedef unsigned __int128 u128;
-    return (i128)((u128)a * (u128)b);
-}
-static i128 integer_divide(i128 a, i128 b) { return b == 0 ? 0 : a / b; }
-static i128 integer_remainder(i128 a, i128 b)
-{
-    i128 rest = b == 0 ? 0 : a % b;
-    return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
-}
-static i128 integer_floor_divide(i128 a, i128 b)
-{
-    return b == 0 ? 0 : (a - integer_remainder(a, b)) / b;
-}
-static i128 integer_minimum(i128 a, i128 b) { return a < b ? a : b; }
-static i128 integer_maximum(i128 a, i128 b) { return a > b ? a : b; }
-static i128 integer_negative(i128 a, i128 b) { return (void)b, -a; }
-static i128 integer_absolute(i128 a, i128 b) { return (void)b, a < 0 ? -a : a; }
-static i128 integer_square(i128 a, i128 b) { return (void)b, integer_multiply(a, a); }
-static i128 integer_bitwise_and(i128 a, i128 b) { return a & b; }
-static i128 integer_bitwise_or(i128 a, i128 b) { return a | b; }
-static i128 integer_bitwise_xor(i128 a, i128 b) { return a ^ b; }
-static i128 integer_invert(i128 a, i128 b) { return (void)b, -a - 1; }
+INTEGER(multiply, (i128)((u128)a *(u128)b))
+INTEGER(divide, b == 0 ? 0 : a / b)
+INTEGER(fmod, b == 0 ? 0 : a % b)
+INTEGER(remainder, b == 0 ? 0 : (a % b + b) % b)
+INTEGER(floor_divide, b == 0 ? 0 : (a - integer_remainder(a, b)) / b)
+INTEGER(minimum, a < b ? a : b)
+INTEGER(maximum, a > b ? a : b)
+INTEGER(fmin, a < b ? a : b)
+INTEGER(fmax, a > b ? a : b)
+INTEGER(negative, -a)
+INTEGER(absolute, a < 0 ? -a : a)
+INTEGER(square, integer_multiply(a, a))
+INTEGER(bitwise_and, a &b)
+INTEGER(bitwise_or, a | b)
+INTEGER(bitwise_xor, a ^ b)
+INTEGER(invert, -a - 1)
+INTEGER(floor, a)
+INTEGER(ceil, a)
+INTEGER(trunc, a)
+INTEGER(positive, a)
+INTEGER(conjugate, a)
+INTEGER(real, a)
+INTEGER(imag, 0)
+INTEGER(sign, a<0 ? -1 : a> 0)
+INTEGER(reciprocal, a == 0 ? 0 : 1 / a)
 
 /* Bit by bit; counts that are not those of a shift move everything away. */
 static _Thread_local int integer_bits; /* of the type */
@@ -217,17 +200,6 @@ static i128 integer_right_shift(i128 a, i128 b)
         a = (a - (a & 1)) / 2;
     return a;
 }
-
-static i128 integer_floor(i128 a, i128 b) { return (void)b, a; }
-static i128 integer_ceil(i128 a, i128 b) { return (void)b, a; }
-static i128 integer_trunc(i128 a, i128 b) { return (void)b, a; }
-static i128 integer_positive(i128 a, i128 b) { return (void)b, a; }
-static i128 integer_conjugate(i128 a, i128 b) { return (void)b, a; }
-static i128 integer_real(i128 a, i128 b) { return (void)b, a; }
-static i128 integer_imag(i128 a, i128 b) { return (void)a, (void)b, 0; }
-static i128 integer_sign(i128 a, i128 b) { return (void)b, a < 0 ? -1 : a > 0; }
-static i128 integer_reciprocal(i128 a, i128 b) { return (void)b, a == 0 ? 0 : 1 / a; }
-static i128 integer_fmod(i128 a, i128 b) { return b == 0 ? 0 : a % b; }
 static i128 integer_power(i128 a, i128 b)
 {
     i128 power = 1;
@@ -238,8 +210,6 @@ static i128 integer_power(i128 a, i128 b)
     }
     return power;
 }
-static i128 integer_fmin(i128 a, i128 b) { return a < b ? a : b; }
-static i128 integer_fmax(i128 a, i128 b) { return a > b ? a : b; }
 
 static void integer_element(i128 (*function)(i128, i128), mylib_type type, const void *a,
                             const void *b, reference *expected)
@@ -344,7 +314,6 @@ static quad real_rint(mylib_type type, double a, double b)
 /* One step of the type's smallest unit there, found by the exponent. */
 static quad real_nextafter(mylib_type type, double a, double b)
 {
-    int digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
     int least = type == MYLIB_F16 ? -24 : type == MYLIB_F32 ? -149 : -1074, exponent;
     double most = type == MYLIB_F16 ? 65504 : type == MYLIB_F32 ? FLT_MAX : DBL_MAX;
     if (isnan(a) || isnan(b))
@@ -357,7 +326,7 @@ static quad real_nextafter(mylib_type type, double a, double b)
         return copysign(most, a);
     double fraction = frexp(a, &exponent);
     int outward = (a < b) == (a > 0);
-    int unit = exponent - digits - (!outward && fabs(fraction) == 0.5);
+    int unit = exponent - digits_of(type) - (!outward && fabs(fraction) == 0.5);
     quad step = (quad)ldexp(1, unit < least ? least : unit), magnitude = (quad)fabs(a);
     magnitude = outward ? magnitude + step : magnitude - step;
     double result = magnitude > most ? (double)INFINITY : (double)magnitude;
@@ -929,12 +898,10 @@ void reference_compute(mylib_op op, mylib_type type, const void *a, const void *
 /* Truncated; the nearest that there is for what does not fit, the lowest for NaN. */
 static i128 integer_of_real(mylib_type type, double value)
 {
-    int bits = (int)test_size(type) * 8, is_signed = type <= MYLIB_I64;
-    i128 one = 1, min = is_signed ? -(one << (bits - 1)) : 0;
-    i128 max = is_signed ? (one << (bits - 1)) - 1 : (one << bits) - 1;
-    if (isnan(value) || value <= (double)min)
-        return min;
-    return value >= ldexp(1, is_signed ? bits - 1 : bits) ? max : (i128)value;
+    const i128 least = least_integer(type), most = most_integer(type);
+    if (isnan(value) || value <= (double)least)
+        return least;
+    return value >= (double)(most + 1) ? most : (i128)value;
 }
 
 void reference_convert(mylib_type to, mylib_type from, const void *value, void *converted)
@@ -972,7 +939,6 @@ void reference_range(mylib_type type, const void *start, const void *step, int64
     mylib_type given = type == MYLIB_F16 ? MYLIB_F32 : type, real = test_real_type(given);
     int64_t size = test_size(real);
     if (test_is_integer(type)) {
-        __extension__ typedef unsigned __int128 u128;
         u128 sum = (u128)load_integer(type, start) + (u128)i * (u128)load_integer(type, step);
         store_integer(type, (i128)sum, value);
         return;
@@ -1155,19 +1121,17 @@ static void random_integer(rng *r, mylib_type type, void *p)
         store_integer(type, rng_below(r, 2), p);
         return;
     }
-    int bits = (int)test_size(type) * 8;
-    i128 one = 1, number;
-    i128 min = type <= MYLIB_I64 ? -(one << (bits - 1)) : 0;
-    i128 max = type <= MYLIB_I64 ? (one << (bits - 1)) - 1 : (one << bits) - 1;
+    i128 number;
     switch (rng_below(r, 8)) {
     case 0:
         number = 0;
         break;
     case 1:
-        number = rng_below(r, 2) ? min + rng_below(r, 3) : max - rng_below(r, 3);
+        number = rng_below(r, 2) ? least_integer(type) + rng_below(r, 3)
+                                 : most_integer(type) - rng_below(r, 3);
         break;
     case 2:
-        number = (one << rng_below(r, bits)) - rng_below(r, 2);
+        number = ((i128)1 << rng_below(r, 8 * test_size(type))) - rng_below(r, 2);
         break;
     case 3:
     case 4:
@@ -1183,41 +1147,20 @@ static void random_integer(rng *r, mylib_type type, void *p)
 /* The numbers at the edges of a type, either sign, and some ordinary ones. */
 static double special_real(rng *r, mylib_type type)
 {
-    int digits = type == MYLIB_F16 ? 11 : type == MYLIB_F32 ? 24 : 53;
     int top = type == MYLIB_F16 ? 16 : type == MYLIB_F32 ? 128 : 1024;
-    double epsilon = ldexp(1, 1 - digits), max = ldexp(2 - epsilon, top - 1);
+    double epsilon = ldexp(1, 1 - digits_of(type)), max = ldexp(2 - epsilon, top - 1);
     double normal = ldexp(1, 2 - top), tiny = normal * epsilon;
-    const double numbers[] = {
-        0,
-        0,
-        1,
-        2,
-        0.5,
-        1.5,
-        3,
-        7,
-        10,
-        1 / 3.0,
-        0.1,
-        5.5,
-        INFINITY,
-        INFINITY,
-        NAN,
-        NAN,
-        max,
-        max / 2,
-        normal,
-        tiny,
-        normal - tiny,
-        2 * tiny,
-        1 + epsilon,
-        1 - epsilon / 2,
-        1 / epsilon,
-        2 / epsilon,
-        sqrt(max),
-        sqrt(normal),
-    };
-    double number = numbers[rng_below(r, sizeof numbers / sizeof *numbers)];
+    const double numbers[] = {0,           0,           1,
+                              2,           0.5,         1.5,
+                              3,           7,           10,
+                              1 / 3.0,     0.1,         5.5,
+                              INFINITY,    INFINITY,    NAN,
+                              NAN,         max,         max / 2,
+                              normal,      tiny,        normal - tiny,
+                              2 * tiny,    1 + epsilon, 1 - epsilon / 2,
+                              1 / epsilon, 2 / epsilon, sqrt(max),
+                              sqrt(normal)};
+    double number = PICK(r, numbers);
     return rng_below(r, 2) ? -number : number;
 }
 
@@ -1258,9 +1201,7 @@ void fill_values(rng *r, mylib_type type, int64_t n, void *values)
 /* a = q * b, and a last place or so more or less. */
 static void whole_quotient(rng *r, mylib_type type, void *a, void *b)
 {
-    int bits = (int)test_size(type) * 8, digits = type == MYLIB_F16   ? 11
-                                                  : type == MYLIB_F32 ? 24
-                                                                      : 53;
+    int bits = (int)test_size(type) * 8;
     if (test_is_integer(type)) {
         int used = 1 + (int)rng_below(r, bits - 1), left = bits - used;
         i128 divisor = (i128)(rng_next(r) >> (64 - used)),
@@ -1270,7 +1211,8 @@ static void whole_quotient(rng *r, mylib_type type, void *a, void *b)
         store_integer(type, rng_once_in(r, 2) ? -divisor : divisor, b);
     } else {
         double divisor = ldexp((double)(int64_t)rng_next(r), (int)rng_below(r, 9) - 67);
-        double quotient = (double)(rng_next(r) >> (64 - digits + rng_below(r, digits)));
+        double quotient =
+            (double)(rng_next(r) >> (64 - digits_of(type) + rng_below(r, digits_of(type))));
         uint64_t pattern = 0;
         store_real(type, divisor, b);
         store_real(type, load_real(type, b) * quotient, a);

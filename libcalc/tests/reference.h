@@ -22,46 +22,46 @@ typedef struct reference {
 void reference_compute(mylib_op op, mylib_type type, const void *a, const void *b,
                        reference *expected);
 
-/* An element of one type as another, as the header says of mylib_map_as(). */
+/* Converts an element to another type, as the header says of mylib_map_as(). */
 void reference_convert(mylib_type to, mylib_type from, const void *value, void *converted);
 
-/* Element i of mylib_arange(); start and step are of the type, for f16 of f32. */
+/* Computes element i of mylib_arange(); start and step have the type, or f32 for f16. */
 void reference_range(mylib_type type, const void *start, const void *step, int64_t i, void *value);
 
-/* True when 'got', of the type of the result, is right. */
+/* Tells whether 'got', of the type of the result, is right. */
 int reference_accepts(mylib_type result_type, const reference *expected, const void *got);
 
-/* The same bits, or NaN both, in every component. */
+/* Tells whether all components have the same bits, or are both NaN. */
 int same_value(mylib_type type, const void *x, const void *y);
 
-/* The index of the first of n elements without gaps that is not the same value; n when all are. */
+/* Returns the index of the first of n contiguous elements that is another value, or n. */
 int64_t first_difference(mylib_type type, int64_t n, const void *x, const void *y);
 
-/* The value and its bits, "-0.5 (0xb800)"; for messages. The text is one of a few per thread. */
+/* Returns a value and its bits, "-0.5 (0xb800)": one of a few texts per thread. */
 const char *describe(mylib_type type, const void *value);
 
-/* The sum in the order that the header gives for mylib_trace(). */
+/* Sums in the order that the header gives for mylib_trace(). */
 void reference_sum(mylib_type type, int64_t n, const void *terms, int64_t stride, void *sum);
 
-/* *value = *value + that sum, rounded once. */
+/* Adds that sum to *value, rounded once. */
 void reference_fold(mylib_type type, int64_t n, const void *terms, int64_t stride, void *value);
 
-/* The type that the sum of 'type' has. */
+/* Returns the type of a sum of 'type'. */
 mylib_type reference_sum_type(mylib_type type);
 
-/* n elements without gaps: special values, random bits, small numbers and ordinary ones. */
+/* Fills n contiguous elements with special values, random bits, small and ordinary numbers. */
 void fill_values(rng *r, mylib_type type, int64_t n, void *values);
 
 /*
- * Two operands, n each: like fill_values(), but a third of the pairs have a quotient that is a
- * whole number, or just not one, where a division that is not exact goes wrong.
+ * Fills two operands of n elements like fill_values(), but the quotients of a third of the pairs
+ * are whole numbers, or nearly: there an inexact division goes wrong.
  */
 void fill_pairs(rng *r, mylib_type type, int64_t n, void *a, void *b);
 
-/* Numbers from 1 to 9, so that every result stays ordinary; all bits of a fraction are in use. */
+/* Fills with numbers from 1 to 9, whose results stay ordinary, and with all bits of fractions. */
 void fill_ordinary(rng *r, mylib_type type, int64_t n, void *values);
 
-/* 'number' as an element of 'type', which must be able to hold it; twice in complex ones. */
+/* Stores a number that 'type' holds; in both parts of complex elements. */
 void put_number(mylib_type type, double number, void *value);
 
 #endif /* MYLIB_REFERENCE_H */

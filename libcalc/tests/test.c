@@ -79,10 +79,35 @@ void *test_malloc(size_t nbytes)
     return memory;
 }
 
+void test_forget_message(char old[TEST_MESSAGE_SIZE])
+{
+    uint64_t unused;
+    CHECK_STATUS(mylib_fib(1000, &unused), MYLIB_ERR_OVERFLOW);
+    snprintf(old, TEST_MESSAGE_SIZE, "%s", mylib_last_message());
+}
+
+mylib_program *test_program(int steps, const mylib_step *step)
+{
+    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
+    mylib_program *program = NULL;
+    if (!CHECK_OK(mylib_program_create(2, types, 0, NULL, steps, step, &program)))
+        test_give_up("no program");
+    return program;
+}
+
+mylib_program *test_long_program(int steps)
+{
+    mylib_step step[200];
+    for (int i = 0; i < steps; i++)
+        step[i] = (mylib_step){
+            i % 2 ? MYLIB_OP_add : MYLIB_OP_maximum, MYLIB_F64, {i == 0 ? 0 : 1 + i, i % 2, 0}};
+    return test_program(steps, step);
+}
+
 void test_in_threads(int count, void *(*run)(void *number))
 {
     pthread_t threads[8];
-    if (count > (int)(sizeof threads / sizeof *threads))
+    if (count > COUNT_OF(threads))
         test_give_up("too many threads");
     for (intptr_t i = 0; i < count; i++)
         if (pthread_create(&threads[i], NULL, run, (void *)i) != 0)
@@ -147,7 +172,7 @@ void test_begin(const char *name)
     test_set_case("start");
     printf("%s: MYLIB_TEST_SEED=%llu\n", name, (unsigned long long)test_global.seed);
     fflush(stdout);
-    for (size_t i = 0; i < sizeof signals / sizeof *signals; i++)
+    for (size_t i = 0; i < COUNT_OF(signals); i++)
         signal(signals[i], on_crash);
 }
 

@@ -29,19 +29,19 @@ typedef struct test_state {
 
 extern test_state test_global;
 
-/* First in main(): the seed is MYLIB_TEST_SEED, or a new one each time, and is printed. */
+/* Begins main(): takes the seed from MYLIB_TEST_SEED, or makes a new one, and prints it. */
 void test_begin(const char *name);
 
 /*
- * First in main() of a test that needs a GPU: takes the arguments ([--quick]), calls `first`, if
- * not NULL, before the library uses CUDA, and ends the process without a GPU: as skipped, or as
+ * Begins main() of a test that needs a GPU: takes the arguments ([--quick]), and calls `first`, if
+ * not NULL, before the library uses CUDA.  Without a GPU it ends the process: as skipped, or as
  * failed if MYLIB_REQUIRE_GPU=1.
  */
 void test_begin_gpu(const char *name, int argc, char **argv, void (*first)(void));
 /* Checks that the first GPU still computes after an error. */
 void test_gpu_works(void);
 extern int test_quick, test_gpu_count;
-/* MYLIB_TEST_LONG=1: all cases, for minutes; else some of them, which the seed chooses. */
+/* MYLIB_TEST_LONG=1 runs all cases, for minutes; otherwise the seed chooses some of them. */
 extern int test_is_long;
 
 /*
@@ -51,22 +51,22 @@ extern int test_is_long;
 int test_rounds(int n);
 /* Tells about MYLIB_TEST_SHORT=2. */
 int test_is_shortest(void);
-/* Tells whether to test case k: with MYLIB_TEST_SHORT=2 one in `of`, for each seed another. */
+/* Tells whether to test case k: MYLIB_TEST_SHORT=2 takes one in `of`; the seed chooses. */
 int test_takes_case(size_t k, size_t of);
 
-/* True when the GPUs are emulated ones. */
+/* Tells whether the GPUs are emulated. */
 int test_is_emulated(void);
 
-/* The handle of the CUDA driver for dlsym(), or of the library that stands in for it; or NULL. */
+/* Returns the CUDA driver, or what stands in for it, as a handle for dlsym(); or NULL. */
 void *test_driver(void);
 
-/* Last in main(): the exit status. */
+/* Ends main(): returns the exit status. */
 int test_end(void);
 
-/* Names the case that this thread tests now; each failure prints it, and a crash. */
+/* Names the case that this thread tests now; failures and crashes print it. */
 __attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...);
 
-/* CHECK(condition, format, ...): the message says what was expected and what was found. */
+/* CHECK(condition, format, ...): fails with a message that says what was expected and found. */
 #define CHECK(condition, ...) \
     do { \
         atomic_fetch_add_explicit(&test_global.checks, 1, memory_order_relaxed); \
@@ -77,18 +77,28 @@ __attribute__((format(printf, 1, 2))) void test_set_case(const char *format, ...
 __attribute__((format(printf, 3, 4))) void test_fail(const char *file, int line, const char *format,
                                                      ...);
 
-/* CHECK_STATUS(call, status): true when the call gave it, and a message if it is an error. */
+/* CHECK_STATUS(call, status): true if the call returned it, and set a message for an error. */
 #define CHECK_STATUS(call, expected) \
     test_check_status((call), (expected), #call, __FILE__, __LINE__)
 #define CHECK_OK(call) CHECK_STATUS(call, MYLIB_OK)
+/* CHECK_STATUS(), and that the GPU works after it. */
+#define CHECK_GPU(call, expected) ((void)CHECK_STATUS(call, expected), test_gpu_works())
 
 int test_check_status(mylib_status got, mylib_status expected, const char *call, const char *file,
                       int line);
 
-/* For a failure of the test itself, which says nothing about the library. */
+/* Replaces this thread's message, and copies it: a call that fails must set another one. */
+enum { TEST_MESSAGE_SIZE = 1024 };
+void test_forget_message(char old[TEST_MESSAGE_SIZE]);
+
+/* Ends the process after a failure of the test itself, not of the library. */
 __attribute__((noreturn)) void test_give_up(const char *what);
 
 void *test_malloc(size_t nbytes);
+
+/* Makes a program of two inputs of f64; and one of so many steps, of two operations by turns. */
+mylib_program *test_program(int steps, const mylib_step *step);
+mylib_program *test_long_program(int steps);
 
 /* Runs run((void *)0) to run((void *)(count - 1)), each in a thread, and waits for them. */
 void test_in_threads(int count, void *(*run)(void *number));
@@ -117,7 +127,7 @@ typedef struct rng {
     uint64_t state;
 } rng;
 
-/* A generator of its own for each use, so that one part of a test does not move the others. */
+/* Makes one generator for each use, so that parts of a test do not change each other's numbers. */
 rng rng_make(uint64_t stream);
 
 static inline uint64_t rng_next(rng *r)
@@ -128,10 +138,14 @@ static inline uint64_t rng_next(rng *r)
     return z ^ (z >> 31);
 }
 
-/* 0 to n - 1 */
+/* Returns 0 to n - 1. */
 static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r) % (uint64_t)n); }
 
-/* True once in n times. */
+/* Counts the elements of an array, and picks one of them at random. */
+#define COUNT_OF(array) ((int)(sizeof(array) / sizeof *(array)))
+#define PICK(r, array) ((array)[rng_below(r, COUNT_OF(array))])
+
+/* Returns true once in n times. */
 static inline int rng_once_in(rng *r, int64_t n) { return rng_below(r, n) == 0; }
 
 /* ---- Tables ---------------------------------------------------------------------------------- */
@@ -211,7 +225,7 @@ static inline int test_defined(const test_op *op, mylib_type type)
     return (op->types >> type) & 1;
 }
 
-/* Defined for a type, and for all of its numbers: integers have no negative powers. */
+/* Tells whether op is defined for all numbers of a type: integers have no negative powers. */
 static inline int test_is_total(const test_op *op, mylib_type type)
 {
     return test_defined(op, type) && (op->op != MYLIB_OP_power || type > MYLIB_I64);
@@ -227,13 +241,13 @@ static inline mylib_type test_result_type(const test_op *op, mylib_type type)
     return op->compares ? MYLIB_BOOL : op->real_result ? test_real_type(type) : type;
 }
 
-/* bool too: its values are 0 and 1. */
+/* Tells whether a type is an integer; bool, with the values 0 and 1, counts as one. */
 static inline int test_is_integer(mylib_type type)
 {
     return type <= MYLIB_U64 || type == MYLIB_BOOL;
 }
 
-/* The result has the sign of a NaN, which is unspecified if an operation or conversion made it. */
+/* Tells whether a result may show the sign of a NaN: that of a computed NaN is unspecified. */
 static inline int test_reads_nan_sign(const test_op *op)
 {
     return op->op == MYLIB_OP_signbit || op->op == MYLIB_OP_copysign;
@@ -277,7 +291,7 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
 static const char *const test_levels[] = {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 #define TEST_LEVEL_COUNT 4
 
-/* Restricts the kernels to a level; false when this machine or build does not have it. */
+/* Restricts the kernels to a level; returns false if this machine or build lacks it. */
 static inline int test_use_level(int level)
 {
     return mylib_set_cpu_level(test_levels[level]) == MYLIB_OK;
@@ -289,5 +303,11 @@ static inline int test_use_level(int level)
         if (test_use_level(level))
 
 static const mylib_device test_cpu = {MYLIB_CPU, 0};
+
+/* Makes an array of one dimension in host memory. */
+static inline mylib_array test_row(const void *data, mylib_type type, const int64_t *n)
+{
+    return (mylib_array){(void *)(uintptr_t)data, test_cpu, type, 1, n, NULL};
+}
 
 #endif /* MYLIB_TEST_H */

@@ -101,16 +101,15 @@ static uint64_t compute(const test_op *op, const test_type *t, mylib_device devi
             put(&state, t->type, in[k] + i * t->size);
     mylib_type type = test_result_type(op, t->type);
     memset(out, 0xa5, sizeof out);
-    mylib_array arrays[3] = {{out, test_cpu, type, 1, &n, NULL},
-                             {in[0], test_cpu, t->type, 1, &n, NULL},
-                             {in[1], test_cpu, t->type, 1, &n, NULL}};
+    mylib_array arrays[3] = {test_row(out, type, &n), test_row(in[0], t->type, &n),
+                             test_row(in[1], t->type, &n)};
     CHECK_OK(mylib_map(op->op, device, NULL, &arrays[0], &arrays[1]));
     return hash_of(type, n, out);
 }
 
 static void check_frozen(const test_op *op, const test_type *t, mylib_device device)
 {
-    for (size_t i = 0; i < sizeof frozen_hashes / sizeof *frozen_hashes; i++) {
+    for (size_t i = 0; i < COUNT_OF(frozen_hashes); i++) {
         const frozen *f = &frozen_hashes[i];
         if (f->op == op->op && f->type == t->type) {
             uint64_t hash = compute(op, t, device);

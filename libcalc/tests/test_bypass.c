@@ -92,9 +92,9 @@ static mylib_status run_program(const void *program, const mylib_array *out,
 static void check_program(const char *name, int level, const mylib_step *steps, int count)
 {
     static const mylib_type types[3] = {MYLIB_F64, MYLIB_F64, MYLIB_I32};
-    const mylib_array operands[3] = {{in[0], test_cpu, MYLIB_F64, 1, &columns, NULL},
-                                     {in[1], test_cpu, MYLIB_F64, 1, &one, NULL},
-                                     {in[2], test_cpu, MYLIB_I32, 1, &columns, NULL}};
+    const mylib_array operands[3] = {test_row(in[0], MYLIB_F64, &columns),
+                                     test_row(in[1], MYLIB_F64, &one),
+                                     test_row(in[2], MYLIB_I32, &columns)};
     mylib_program *program;
     mylib_type type;
     test_set_case("%s, %s", name, test_levels[level]);
@@ -138,9 +138,8 @@ int main(void)
     fill_values(&r, MYLIB_F64, 1, in[1]);
     fill_values(&r, MYLIB_I32, COLUMNS, in[2]);
     int best = 0;
-    for (int level = 0; level < TEST_LEVEL_COUNT; level++)
-        if (test_use_level(level))
-            best = level;
+    FOR_EACH_LEVEL(level)
+    best = level;
     check_programs(best);
     FOR_EACH_PAIR(op, t)
     {

@@ -25,7 +25,7 @@ static const test_type *any_type(rng *r) { return &test_types[rng_below(r, MYLIB
 static int64_t any_stride(rng *r, int64_t size)
 {
     const int64_t strides[] = {size, size, size, size, 2 * size, -size, size + 1, -3 * size};
-    return strides[rng_below(r, 8)];
+    return PICK(r, strides);
 }
 
 /* Lays n elements against a guard page; a 'stride' of 0 means one element for all. */
@@ -156,7 +156,6 @@ static void test_map_as(const char *level, rng *r)
 /* Several dimensions, broadcast: the result of one call over the other's converted inputs. */
 static void test_layouts(rng *r)
 {
-    char texts[3][90];
     for (int k = 0; k < test_rounds(400); k++) {
         layout shapes[3];
         const test_type *t[3] = {&test_types[rng_below(r, TEST_COMPUTED_COUNT)], any_type(r),
@@ -175,9 +174,7 @@ static void test_layouts(rng *r)
                 data[i][b] &= 1;
         }
         test_set_case("add in %s of %s and %s: %s = %s + %s", t[0]->name, t[1]->name, t[2]->name,
-                      layout_text(&shapes[0], texts[0], sizeof texts[0]),
-                      layout_text(&shapes[1], texts[1], sizeof texts[1]),
-                      layout_text(&shapes[2], texts[2], sizeof texts[2]));
+                      layout_text(&shapes[0]), layout_text(&shapes[1]), layout_text(&shapes[2]));
         mylib_array o = layout_array(&shapes[0], t[0]->type, test_cpu, data[0]);
         mylib_array inputs[2] = {layout_array(&shapes[1], t[1]->type, test_cpu, data[1]),
                                  layout_array(&shapes[2], t[2]->type, test_cpu, data[2])};
@@ -212,7 +209,7 @@ static void test_large(rng *r)
                                           {MYLIB_F16, MYLIB_F64},  {MYLIB_U8, MYLIB_F64}};
     unsigned char *a = test_malloc((size_t)n * 16), *b = test_malloc((size_t)n * 16);
     unsigned char *c = test_malloc((size_t)n * 16);
-    for (size_t k = 0; k < sizeof types / sizeof *types; k++) {
+    for (size_t k = 0; k < COUNT_OF(types); k++) {
         if (!test_takes_case(k, 3))
             continue;
         mylib_type type = types[k][0], from = types[k][1];
@@ -223,8 +220,7 @@ static void test_large(rng *r)
             memcpy(a + i * size, a + i % period * size, (size_t)size);
             memcpy(b + i * from_size, b + i % period * from_size, (size_t)from_size);
         }
-        mylib_array inputs[2] = {{a, test_cpu, type, 1, &n, NULL},
-                                 {b, test_cpu, from, 1, &n, NULL}};
+        mylib_array inputs[2] = {test_row(a, type, &n), test_row(b, from, &n)};
         for (int compares = 0; compares < 2; compares++) {
             mylib_op op = compares ? MYLIB_OP_less : MYLIB_OP_add;
             mylib_array o = {c, test_cpu, compares ? MYLIB_BOOL : type, 1, &n, NULL};
@@ -313,7 +309,7 @@ static void test_ranges(rng *r)
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         for (int k = 0; k < test_rounds(80); k++) {
             mylib_type given = t->type == MYLIB_F16 ? MYLIB_F32 : t->type;
-            int64_t n = lengths[rng_below(r, 8)];
+            int64_t n = PICK(r, lengths);
             unsigned char start[TEST_MAX_SIZE], step[TEST_MAX_SIZE], right[TEST_MAX_SIZE];
             fill_values(r, given, 1, start);
             fill_values(r, given, 1, step);

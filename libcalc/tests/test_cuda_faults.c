@@ -8,7 +8,6 @@
 #include "cuda_standin/cuda_standin.h"
 #include "test.h"
 
-enum { MESSAGE_SIZE = 1024 };
 enum { OUT_OF_MEMORY = 2, NO_DEVICE = 100, OUT_OF_RESOURCES = 701, ILLEGAL_ADDRESS = 700 };
 
 #define N 9000
@@ -24,7 +23,10 @@ static const int64_t tall[2] = {N / 5, 5}, one_of_5[2] = {1, 5};
 static double *host_in, *host_out;
 static void *gpu_in, *gpu_out, *other_in, *other_out, *pinned_in, *pinned_out;
 static void *stream, *other_stream;
-static unsigned char number[16]; /* a result that is one number */
+static union {
+    int64_t integer;
+    double parts[2];
+} number; /* a result that is one number */
 static mylib_program *sum_of_squares, *long_program;
 
 /* ---- Scenarios ------------------------------------------------------------------------------- */
@@ -205,39 +207,13 @@ static mylib_status dot(mylib_array out, mylib_array in, void *on)
     return mylib_dot(MYLIB_F64, gpu, on, &out, &in, &in);
 }
 
-static mylib_status trace(mylib_array in, void *on) { return mylib_trace(gpu, on, &in, number); }
+static mylib_status trace(mylib_array in, void *on) { return mylib_trace(gpu, on, &in, &number); }
 
 /* Waits for the least exponent. */
 static mylib_status power(mylib_array out, mylib_array in)
 {
     const mylib_array inputs[2] = {in, in};
     return mylib_map(MYLIB_OP_power, gpu, stream, &out, inputs);
-}
-
-static mylib_status scalar_i64(void)
-{
-    int64_t result;
-    mylib_status st = mylib_scalar_i64(MYLIB_OP_multiply, gpu, 6, 7, &result);
-    if (st == MYLIB_OK)
-        memcpy(number, &result, sizeof result);
-    return st;
-}
-static mylib_status scalar_f64(void)
-{
-    double result;
-    mylib_status st = mylib_scalar_f64(MYLIB_OP_divide, other, 1, 3, &result);
-    if (st == MYLIB_OK)
-        memcpy(number, &result, sizeof result);
-    return st;
-}
-static mylib_status scalar_c128(void)
-{
-    const double a[2] = {1, 2}, b[2] = {3, 4};
-    double result[2];
-    mylib_status st = mylib_scalar_c128(MYLIB_OP_multiply, gpu, a, b, result);
-    if (st == MYLIB_OK)
-        memcpy(number, result, sizeof result);
-    return st;
 }
 
 /* X(name, call) */
@@ -311,9 +287,9 @@ static mylib_status scalar_c128(void)
     X(trace_host, trace(matrix_of(host_in, test_cpu, square, NULL), NULL)) \
     X(power, \
       power(in_type(row_of(gpu_out, gpu), MYLIB_I64), in_type(row_of(gpu_in, gpu), MYLIB_I64))) \
-    X(scalar_i64, scalar_i64()) \
-    X(scalar_f64, scalar_f64()) \
-    X(scalar_c128, scalar_c128())
+    X(scalar_i64, mylib_scalar_i64(MYLIB_OP_multiply, gpu, 6, 7, &number.integer)) \
+    X(scalar_f64, mylib_scalar_f64(MYLIB_OP_divide, other, 1, 3, number.parts)) \
+    X(scalar_c128, mylib_scalar_c128(MYLIB_OP_multiply, gpu, host_in, host_in + 2, number.parts))
 
 #define DEFINE_RUN(name, call) \
     static mylib_status run_##name(void) { return call; }
@@ -334,20 +310,18 @@ typedef struct results {
 
 static void poison_results(void)
 {
-    static unsigned char poison[NBYTES];
-    memset(poison, 0xa5, NBYTES);
-    memcpy(host_out, poison, NBYTES);
-    memcpy(pinned_out, poison, NBYTES);
-    memset(number, 0xa5, sizeof number);
-    memcpy(gpu_out, poison, NBYTES); /* an emulated GPU's memory is the host's */
-    memcpy(other_out, poison, NBYTES);
+    memset(&number, 0xa5, sizeof number);
+    memset(host_out, 0xa5, NBYTES);
+    memset(pinned_out, 0xa5, NBYTES);
+    memset(gpu_out, 0xa5, NBYTES); /* an emulated GPU's memory is the host's */
+    memset(other_out, 0xa5, NBYTES);
 }
 
 static void fetch_results(results *r)
 {
     memcpy(r->bytes[0], host_out, NBYTES);
     memcpy(r->bytes[1], pinned_out, NBYTES);
-    memcpy(r->number, number, sizeof number);
+    memcpy(r->number, &number, sizeof number);
     memcpy(r->bytes[2], gpu_out, NBYTES);
     memcpy(r->bytes[3], other_out, NBYTES);
 }
@@ -371,29 +345,22 @@ static int gives_back(const char *call)
     return strstr(call, "Free") != NULL || strstr(call, "Destroy") != NULL;
 }
 
-static void forget_message(char *old)
-{
-    uint64_t unused;
-    (void)mylib_fib(1000, &unused);
-    snprintf(old, MESSAGE_SIZE, "%s", mylib_last_message());
-}
-
 static results expected, got;
 
 /* Lets the n-th call fail; returns whether there are that many. */
 static int check_failure(const struct scenario *s, int is_cold, long n, int error, int for_ever)
 {
-    char old[MESSAGE_SIZE];
+    char old[TEST_MESSAGE_SIZE];
     poison_results();
     cuda_standin_counts before = count_after_cleanup();
     if (!is_cold) { /* with all that is kept for speed */
         CHECK_OK(s->run());
         poison_results();
     }
-    forget_message(old);
+    test_forget_message(old);
     cuda_standin_fail(n, error, for_ever);
     mylib_status st = s->run();
-    char message[MESSAGE_SIZE];
+    char message[TEST_MESSAGE_SIZE];
     snprintf(message, sizeof message, "%s", mylib_last_message());
     const char *call = cuda_standin_failed();
     int left = cuda_standin_last_error();
@@ -467,21 +434,6 @@ static void *gpu_memory(mylib_device device, const void *from)
     return memory;
 }
 
-static void make_programs(void)
-{
-    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
-    static const mylib_step squares[] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
-                                         {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
-                                         {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
-    static mylib_step steps[100];
-    for (int i = 0; i < 100; i++)
-        steps[i] = (mylib_step){
-            i % 2 ? MYLIB_OP_add : MYLIB_OP_maximum, MYLIB_F64, {i == 0 ? 0 : 1 + i, i % 2, 0}};
-    if (mylib_program_create(2, types, 0, NULL, 3, squares, &sum_of_squares) != MYLIB_OK ||
-        mylib_program_create(2, types, 0, NULL, 100, steps, &long_program) != MYLIB_OK)
-        test_give_up(mylib_last_message());
-}
-
 static int count_gpus(void)
 {
     int count;
@@ -500,8 +452,11 @@ static void test_fork_without_gpu(void)
 
 int main(int argc, char **argv)
 {
+    static const mylib_step squares[] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
+                                         {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
+                                         {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
     static const int errors[] = {OUT_OF_MEMORY, OUT_OF_RESOURCES, ILLEGAL_ADDRESS};
-    const size_t count = sizeof scenarios / sizeof *scenarios;
+    const size_t count = COUNT_OF(scenarios);
     setenv("MYLIB_STREAM_SLOT_KIB", "64", 1); /* several pieces of each array */
     setenv("MYLIB_STREAM_THREADS", "2", 1);
     test_begin_gpu("cuda_faults", argc, argv, test_fork_without_gpu);
@@ -521,10 +476,11 @@ int main(int argc, char **argv)
         mylib_stream_create(other, &other_stream) != MYLIB_OK)
         test_give_up(mylib_last_message());
     memcpy(pinned_in, host_in, NBYTES);
-    make_programs();
+    sum_of_squares = test_program(3, squares);
+    long_program = test_long_program(100);
     for (size_t i = 0; i < count; i++) /* what is made once exists now */
         CHECK_OK(scenarios[i].run());
-    for (size_t e = 0; e < sizeof errors / sizeof *errors; e++) {
+    for (size_t e = 0; e < COUNT_OF(errors); e++) {
         /* One worker makes its calls in one order; several must stop each other. */
         setenv("MYLIB_STREAM_THREADS", errors[e] == ILLEGAL_ADDRESS ? "2" : "1", 1);
         for (size_t i = 0; i < count; i++)

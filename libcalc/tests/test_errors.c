@@ -14,15 +14,6 @@ static const mylib_device first_gpu = {MYLIB_CUDA, 0};
 static double out[LENGTH], a[LENGTH], b[LENGTH];
 static int64_t shape_of_6[1] = {6};
 
-/* Leaves a message that the next call must replace. */
-static void set_old_message(void)
-{
-    uint64_t unused;
-    memset(out, POISON, sizeof out);
-    if (mylib_fib(1000, &unused) == MYLIB_OK)
-        test_give_up("F(1000) must not fit");
-}
-
 static int is_poison(const void *p, size_t nbytes)
 {
     for (size_t i = 0; i < nbytes; i++)
@@ -34,9 +25,9 @@ static int is_poison(const void *p, size_t nbytes)
 /* The status, a message of its own that holds 'part', and poisoned results. */
 #define EXPECT_WITH(call, status, part) \
     do { \
-        char old[1024]; \
-        set_old_message(); \
-        snprintf(old, sizeof old, "%s", mylib_last_message()); \
+        char old[TEST_MESSAGE_SIZE]; \
+        memset(out, POISON, sizeof out); \
+        test_forget_message(old); \
         if (CHECK_STATUS(call, status)) { \
             CHECK(strcmp(old, mylib_last_message()) != 0, "%s left the message of another call", \
                   #call); \
@@ -58,29 +49,21 @@ static mylib_array array_of(double *data)
 
 static void test_statuses(void)
 {
-    static const struct {
-        mylib_status status;
-        int value;
-        const char *name;
-    } rows[] = {
-        {MYLIB_OK, 0, "MYLIB_OK"},
-        {MYLIB_ERR_ARGUMENT, 1, "MYLIB_ERR_ARGUMENT"},
-        {MYLIB_ERR_UNSUPPORTED, 2, "MYLIB_ERR_UNSUPPORTED"},
-        {MYLIB_ERR_NO_MEMORY, 3, "MYLIB_ERR_NO_MEMORY"},
-        {MYLIB_ERR_NO_DEVICE, 4, "MYLIB_ERR_NO_DEVICE"},
-        {MYLIB_ERR_CUDA, 5, "MYLIB_ERR_CUDA"},
-        {MYLIB_ERR_OVERFLOW, 6, "MYLIB_ERR_OVERFLOW"},
-        {MYLIB_ERR_ZERO_DIVIDE, 7, "MYLIB_ERR_ZERO_DIVIDE"},
-        {MYLIB_ERR_DOMAIN, 8, "MYLIB_ERR_DOMAIN"},
-        {MYLIB_ERR_FORKED, 9, "MYLIB_ERR_FORKED"},
-    };
+#define CHECK_PINNED(status, value) \
+    CHECK((int)(status) == (value) && strcmp(mylib_status_name(status), #status) == 0, \
+          "%s is %d and called %s", #status, (int)(status), mylib_status_name(status))
     test_set_case("statuses");
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        CHECK((int)rows[i].status == rows[i].value, "%s is no longer %d", rows[i].name,
-              rows[i].value);
-        CHECK(strcmp(mylib_status_name(rows[i].status), rows[i].name) == 0, "%d is called %s",
-              (int)i, mylib_status_name(rows[i].status));
-    }
+    CHECK_PINNED(MYLIB_OK, 0);
+    CHECK_PINNED(MYLIB_ERR_ARGUMENT, 1);
+    CHECK_PINNED(MYLIB_ERR_UNSUPPORTED, 2);
+    CHECK_PINNED(MYLIB_ERR_NO_MEMORY, 3);
+    CHECK_PINNED(MYLIB_ERR_NO_DEVICE, 4);
+    CHECK_PINNED(MYLIB_ERR_CUDA, 5);
+    CHECK_PINNED(MYLIB_ERR_OVERFLOW, 6);
+    CHECK_PINNED(MYLIB_ERR_ZERO_DIVIDE, 7);
+    CHECK_PINNED(MYLIB_ERR_DOMAIN, 8);
+    CHECK_PINNED(MYLIB_ERR_FORKED, 9);
+#undef CHECK_PINNED
     CHECK(mylib_status_name((mylib_status)-1) != NULL, "no name for -1");
     CHECK(mylib_status_name((mylib_status)12345) != NULL, "no name for 12345");
 
@@ -331,7 +314,7 @@ static void test_shapes(void)
         {0, 1, {0}, {6}},    {3, 2, {1, 2, 3}, {2, 2}}, {1, 1, {1}, {6}},
         {1, 1, {0}, {6}},    {2, 2, {1, 1}, {1, 0}},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT_OF(rows); i++) {
         mylib_array array = {out, test_cpu, MYLIB_F64, rows[i].out_ndim, rows[i].out, NULL};
         mylib_array wrong = {a, test_cpu, MYLIB_F64, rows[i].in_ndim, rows[i].in, NULL};
         mylib_array right = {b, test_cpu, MYLIB_F64, 0, NULL, NULL};
@@ -387,7 +370,7 @@ static void test_wild_strides(void)
     static const char *const part = "beyond the memory";
     const int64_t column[2] = {LENGTH, 1}, shape[2] = {1, LENGTH};
     const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
-    for (size_t i = 0; i < sizeof wild / sizeof *wild; i++) {
+    for (size_t i = 0; i < COUNT_OF(wild); i++) {
         const int64_t strides[2] = {wild[i], 8}, across[2] = {8, wild[i]}, one_column[2] = {1, 1};
         int overlaps = -1;
         mylib_array result = {out, test_cpu, MYLIB_F64, 2, shape, strides};
@@ -431,21 +414,19 @@ static void test_wild_strides(void)
 static void test_program_reduce(void)
 {
     const mylib_constant three = {MYLIB_U8, 0, {3}};
-    const mylib_step steps[] = {{MYLIB_STEP_CONVERT, MYLIB_F64, {0, 0, 0}},
-                                {MYLIB_OP_add, MYLIB_F64, {0, 1, 0}}};
-    const mylib_type types[] = {MYLIB_F64, MYLIB_F64};
+    const mylib_step convert = {MYLIB_STEP_CONVERT, MYLIB_F64, {0, 0, 0}};
+    const mylib_step add = {MYLIB_OP_add, MYLIB_F64, {0, 1, 0}};
     const int64_t tall[2] = {(int64_t)1 << 31, 1}, wide[2] = {1, (int64_t)1 << 31},
                   none[2] = {0, 0};
     const mylib_array total = {out, test_cpu, MYLIB_F64, 0, NULL, NULL};
     const mylib_array in[2] = {{a, test_cpu, MYLIB_F64, 2, tall, none},
                                {b, test_cpu, MYLIB_F64, 2, wide, none}};
-    mylib_program *constant = NULL, *sum = NULL;
+    mylib_program *constant = NULL, *sum = test_program(1, &add);
     test_set_case("mylib_program_reduce");
-    CHECK_OK(mylib_program_create(0, NULL, 1, &three, 1, steps, &constant));
+    CHECK_OK(mylib_program_create(0, NULL, 1, &three, 1, &convert, &constant));
     CHECK_OK(mylib_program_reduce(constant, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, NULL));
     CHECK(out[0] == 3, "the sum of one 3 is %g", out[0]);
     CHECK_OK(mylib_program_run(constant, test_cpu, NULL, &total, NULL));
-    CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, steps + 1, &sum));
     EXPECT_WITH(mylib_program_reduce(sum, MYLIB_SUM, MYLIB_F64, test_cpu, NULL, &total, NULL),
                 MYLIB_ERR_ARGUMENT, "in is NULL");
     EXPECT_WITH(mylib_program_run(sum, test_cpu, NULL, &total, NULL), MYLIB_ERR_ARGUMENT,
@@ -553,7 +534,7 @@ static void test_memory(void)
     CHECK_OK(mylib_free_cached());
 
     static const size_t sizes[] = {0, 1, 63, 64, 4097, 1 << 20};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
         ptr = NULL;
         CHECK_OK(mylib_alloc(test_cpu, sizes[i], NULL, &ptr));
         CHECK(ptr != NULL && (uintptr_t)ptr % 64 == 0, "%zu bytes at %p", sizes[i], ptr);

@@ -158,7 +158,7 @@ static void test_signaling_nan(const test_op *op, const test_type *t, const char
 static void test_number(const test_op *op, const test_type *t, const char *level)
 {
     static const double numbers[] = {0, -0.0, 1, -3, INFINITY, NAN, 6e-8, 60000};
-    enum { COUNT = sizeof numbers / sizeof *numbers };
+    enum { COUNT = COUNT_OF(numbers) };
     int64_t so = test_size(test_result_type(op, t->type));
     if (test_is_integer(t->type) || op->arity != 2)
         return;
@@ -254,7 +254,7 @@ static void test_functions(const test_op *op, const test_type *t, const char *le
     static const int flag_of[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
     static const double numbers[] = {0,  -0.0, 1,     -1,    0.9375,   -1.0625,   0.5, -2,
                                      30, -30,  60000, -6e-8, INFINITY, -INFINITY, NAN, -NAN};
-    enum { COUNT = sizeof numbers / sizeof *numbers };
+    enum { COUNT = COUNT_OF(numbers) };
     if (test_is_integer(t->type) || t->type > MYLIB_F64 || !can_warn(op->op))
         return;
     for (int k = 0; k < 4 * COUNT * COUNT; k++) {

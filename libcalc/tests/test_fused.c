@@ -94,12 +94,11 @@ static mylib_layout layout_of(int operands, int64_t size, int ndim, const int64_
     return l;
 }
 
-static void check_fit(const char *what, mylib_program p, const mylib_layout *l,
-                      mylib_fused_fit expected)
+static void check_fit(const char *what, mylib_program p, mylib_layout l, mylib_fused_fit expected)
 {
     static mylib_fused_args args;
     test_set_case("%s", what);
-    mylib_fused_fit fit = mylib_fused_init(&args, &p, l);
+    mylib_fused_fit fit = mylib_fused_init(&args, &p, &l);
     CHECK(fit == expected, "%d, not %d", (int)fit, (int)expected);
     if (fit != MYLIB_FUSED_FITS)
         return;
@@ -117,21 +116,21 @@ enum { NO_WAY = -1 };
  * Reductions in the same launch: all terms are in one part, and each thread block has room.  Tells
  * whether the input is copied ahead.
  */
-static int check_reduction(const char *what, mylib_program p, const mylib_layout *l, int kept_ndim,
+static int check_reduction(const char *what, mylib_program p, mylib_layout l, int kept_ndim,
                            int expected)
 {
     static mylib_fused_args args;
     test_set_case("%s", what);
-    int64_t parts = mylib_fused_init_reduction(&args, &p, l, kept_ndim, MYLIB_SUM), outputs = 1;
+    int64_t parts = mylib_fused_init_reduction(&args, &p, &l, kept_ndim, MYLIB_SUM), outputs = 1;
     CHECK(expected == NO_WAY ? parts == 0 : parts > 0 && args.reduced_way == expected,
           "%lld parts, way %d", (long long)parts, args.reduced_way);
     if (parts <= 0 || expected == NO_WAY)
         return 0;
     for (int d = 0; d < kept_ndim; d++)
-        outputs *= l->shape[d];
+        outputs *= l.shape[d];
     const int64_t part = mylib_fused_part(&args), set = mylib_fused_set(&args);
     const int64_t size = (int64_t)mylib_type_size((mylib_type)args.computed_type);
-    CHECK(args.columns == l->shape[kept_ndim] && args.walk.rows == outputs &&
+    CHECK(args.columns == l.shape[kept_ndim] && args.walk.rows == outputs &&
               args.columns <= parts * part && args.columns > (parts - 1) * part,
           "%lld parts of %lld terms", (long long)parts, (long long)part);
     CHECK((args.sets & (args.sets - 1)) == 0 && set >= 1 && (set & (set - 1)) == 0 &&
@@ -188,13 +187,13 @@ static void test_streamed(void)
         {MYLIB_F64, 1101, 0, MYLIB_FUSED_SHORT, 0},
         {MYLIB_F64, 90, 2, MYLIB_FUSED_ALONG, 1},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const int64_t shape[] = {100000, cases[i].columns};
         const int64_t size = (int64_t)mylib_type_size(cases[i].type);
         mylib_layout l = layout_of(2, size, 2, shape);
         l.strides[1][0] = (cases[i].columns + cases[i].gap) * size;
-        const int is_streamed = check_reduction("rows of one input", chain_of(cases[i].type, 1, 3),
-                                                &l, 1, cases[i].way);
+        const int is_streamed =
+            check_reduction("rows of one input", chain_of(cases[i].type, 1, 3), l, 1, cases[i].way);
         CHECK(is_streamed == cases[i].is_streamed, "%d columns: %d", cases[i].columns, is_streamed);
     }
 }
@@ -208,60 +207,59 @@ static void test_reductions(void)
     for (int wide = 0; wide < 2; wide++) {
         const mylib_type type = wide ? MYLIB_F64 : MYLIB_F32;
         const int64_t size = wide ? 8 : 4;
-        for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-            const mylib_layout l = layout_of(3, size, 1, &sizes[i]);
-            check_reduction("all", chain_of(type, 2, 3), &l, 0, MYLIB_FUSED_ALONG);
+        for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+            check_reduction("all", chain_of(type, 2, 3), layout_of(3, size, 1, &sizes[i]), 0,
+                            MYLIB_FUSED_ALONG);
         }
         const int64_t rows[] = {5000, 8192}, three[] = {3, 4, 8192}, five[] = {2, 3, 4, 5, 8192};
         mylib_layout l = layout_of(3, size, 2, rows);
         for (int k = 0; k < 3; k++)
             l.strides[k][0] = size * (rows[1] + k);
-        check_reduction("rows", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
+        check_reduction("rows", chain_of(type, 2, 3), l, 1, MYLIB_FUSED_ALONG);
         l.strides[2][0] = 0;
-        check_reduction("a row for all", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
+        check_reduction("a row for all", chain_of(type, 2, 3), l, 1, MYLIB_FUSED_ALONG);
         l.strides[2][1] = 0;
         l.strides[2][0] = size;
-        check_reduction("a number for each row", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
+        check_reduction("a number for each row", chain_of(type, 2, 3), l, 1, MYLIB_FUSED_ALONG);
         l.strides[1][1] = 2 * size;
-        check_reduction("every other term", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ALONG);
+        check_reduction("every other term", chain_of(type, 2, 3), l, 1, MYLIB_FUSED_ALONG);
         l.strides[2][0] = size * rows[1];
         l.strides[2][1] = size;
         l.strides[1][0] = size;
         l.strides[1][1] = size * rows[0];
-        check_reduction("an input across", chain_of(type, 2, 3), &l, 1, NO_WAY);
+        check_reduction("an input across", chain_of(type, 2, 3), l, 1, NO_WAY);
         for (int k = 0; k < 3; k++) {
             l.strides[k][0] = size;
             l.strides[k][1] = size * rows[0];
         }
-        check_reduction("all across", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ACROSS);
+        check_reduction("all across", chain_of(type, 2, 3), l, 1, MYLIB_FUSED_ACROSS);
         l.strides[2][0] = 0;
-        check_reduction("a number for each term", chain_of(type, 2, 3), &l, 1, MYLIB_FUSED_ACROSS);
+        check_reduction("a number for each term", chain_of(type, 2, 3), l, 1, MYLIB_FUSED_ACROSS);
         for (int64_t n = 2; n <= 2049; n += n < 300 ? 1 : 53) {
             const int64_t short_rows[] = {5000, n};
             l = layout_of(3, size, 2, short_rows);
             for (int k = 0; k < 3; k++)
                 l.strides[k][0] = size * n;
-            check_reduction("short rows", chain_of(type, 2, 3), &l, 1,
+            check_reduction("short rows", chain_of(type, 2, 3), l, 1,
                             n <= 2048 ? MYLIB_FUSED_SHORT : MYLIB_FUSED_ALONG);
             l.strides[1][0] += size;
-            check_reduction("short rows apart", chain_of(type, 2, 3), &l, 1,
+            check_reduction("short rows apart", chain_of(type, 2, 3), l, 1,
                             n < (wide ? 683 : 1366) ? NO_WAY : MYLIB_FUSED_ALONG);
         }
         l = layout_of(3, size, 3, three);
-        check_reduction("two kept dimensions", chain_of(type, 2, 3), &l, 2, MYLIB_FUSED_ALONG);
-        check_reduction("two that are reduced", chain_of(type, 2, 3), &l, 1, NO_WAY);
-        l = layout_of(3, size, 5, five);
-        check_reduction("too many", chain_of(type, 2, 3), &l, 4, NO_WAY);
+        check_reduction("two kept dimensions", chain_of(type, 2, 3), l, 2, MYLIB_FUSED_ALONG);
+        check_reduction("two that are reduced", chain_of(type, 2, 3), l, 1, NO_WAY);
+        check_reduction("too many", chain_of(type, 2, 3), layout_of(3, size, 5, five), 4, NO_WAY);
         l = layout_of(2, size, 1, &rows[1]);
-        check_reduction("registers of half a thread block", wide_of(type, 3), &l, 0,
+        check_reduction("registers of half a thread block", wide_of(type, 3), l, 0,
                         MYLIB_FUSED_ALONG);
-        check_reduction("registers of half a warp", wide_of(type, MYLIB_FUSED_MAX_REGISTERS), &l, 0,
+        check_reduction("registers of half a warp", wide_of(type, MYLIB_FUSED_MAX_REGISTERS), l, 0,
                         NO_WAY);
     }
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
-        const mylib_layout l =
-            layout_of(3, (int64_t)mylib_type_size(others[i]), 1, (const int64_t[]){5000});
-        check_reduction("another type", chain_of(others[i], 2, 3), &l, 0, NO_WAY);
+    for (size_t i = 0; i < COUNT_OF(others); i++) {
+        const int64_t size = (int64_t)mylib_type_size(others[i]);
+        check_reduction("another type", chain_of(others[i], 2, 3),
+                        layout_of(3, size, 1, (const int64_t[]){5000}), 0, NO_WAY);
     }
 }
 
@@ -270,32 +268,28 @@ static void test_limits(void)
     const int64_t small[] = {3, 5, 7, 9, 11}, flat[] = {((int64_t)1 << 33) + 5},
                   large[] = {(int64_t)1 << 16, (int64_t)1 << 16}, half[] = {1 << 30, 3},
                   narrow[] = {(int64_t)1 << 31, 2}, wide[] = {1 << 20, (int64_t)1 << 31};
-    mylib_strides strides[2][3];
-    mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small), l;
-    /* They stay valid: each has strides of its own. */
-    two.strides = memcpy(strides[0], two.strides, sizeof strides[0]);
-    one.strides = memcpy(strides[1], one.strides, sizeof strides[1]);
-    check_fit("two statements", chain_of(MYLIB_F64, 2, 2), &two, MYLIB_FUSED_FITS);
-    check_fit("the most statements", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS), &two,
+    const mylib_layout two = layout_of(3, 8, 1, small), one = layout_of(2, 8, 1, small);
+    check_fit("two statements", chain_of(MYLIB_F64, 2, 2), two, MYLIB_FUSED_FITS);
+    check_fit("the most statements", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS), two,
               MYLIB_FUSED_FITS);
-    check_fit("one more", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS + 1), &two,
+    check_fit("one more", chain_of(MYLIB_F64, 2, MYLIB_FUSED_MAX_STATEMENTS + 1), two,
               MYLIB_FUSED_NOT_THE_PROGRAM);
-    check_fit("far too many", chain_of(MYLIB_F64, 2, MAX_STATEMENTS), &two,
+    check_fit("far too many", chain_of(MYLIB_F64, 2, MAX_STATEMENTS), two,
               MYLIB_FUSED_NOT_THE_PROGRAM);
     /* The last value of those that are kept goes on without a register. */
-    check_fit("the most registers", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS), &one,
+    check_fit("the most registers", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS), one,
               MYLIB_FUSED_FITS);
-    check_fit("too many", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS + 1), &one,
+    check_fit("too many", wide_of(MYLIB_F32, MYLIB_FUSED_MAX_REGISTERS + 1), one,
               MYLIB_FUSED_NOT_THE_PROGRAM);
-    check_fit("the most constants", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS), &one,
+    check_fit("the most constants", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS), one,
               MYLIB_FUSED_FITS);
-    check_fit("one more constant", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS + 1), &one,
+    check_fit("one more constant", program_of_constants(MYLIB_FUSED_MAX_CONSTANTS + 1), one,
               MYLIB_FUSED_NOT_THE_PROGRAM);
-    check_fit("one type of 16 bytes", chain_of(MYLIB_C128, 2, 2), &two, MYLIB_FUSED_FITS);
+    check_fit("one type of 16 bytes", chain_of(MYLIB_C128, 2, 2), two, MYLIB_FUSED_FITS);
     mylib_program mixed = chain_of(MYLIB_F64, 2, 2);
     statement[1].type = MYLIB_I64;
-    check_fit("two types", mixed, &two, MYLIB_FUSED_NOT_THE_PROGRAM);
-    check_fit("a type without a kernel", chain_of(MYLIB_U8, 2, 2), &two,
+    check_fit("two types", mixed, two, MYLIB_FUSED_NOT_THE_PROGRAM);
+    check_fit("a type without a kernel", chain_of(MYLIB_U8, 2, 2), two,
               MYLIB_FUSED_NOT_THE_PROGRAM);
     /* Functions of f32 and f64 have a kernel, others have none, and none reduces. */
     const struct {
@@ -306,35 +300,33 @@ static void test_limits(void)
                      {MYLIB_F16, MYLIB_FUSED_NOT_THE_PROGRAM},
                      {MYLIB_I64, MYLIB_FUSED_NOT_THE_PROGRAM},
                      {MYLIB_C64, MYLIB_FUSED_NOT_THE_PROGRAM}};
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
+    for (size_t i = 0; i < COUNT_OF(functions); i++) {
         mylib_program calls = chain_of(functions[i].type, 1, 3);
         statement[1].opcode = MYLIB_OP_sign;
-        check_fit("a function", calls, &one, functions[i].fit);
+        check_fit("a function", calls, one, functions[i].fit);
     }
     mylib_program reduced = chain_of(MYLIB_F64, 1, 3);
     statement[1].opcode = MYLIB_OP_exp;
-    l = layout_of(2, 8, 1, (const int64_t[]){5000});
-    check_reduction("a function", reduced, &l, 0, NO_WAY);
-    l = layout_of(1 + MYLIB_PROGRAM_MAX_INPUTS, 8, 1, small);
-    check_fit("all inputs", chain_of(MYLIB_I64, MYLIB_PROGRAM_MAX_INPUTS, 40), &l,
-              MYLIB_FUSED_FITS);
+    check_reduction("a function", reduced, layout_of(2, 8, 1, (const int64_t[]){5000}), 0, NO_WAY);
+    check_fit("all inputs", chain_of(MYLIB_I64, MYLIB_PROGRAM_MAX_INPUTS, 40),
+              layout_of(1 + MYLIB_PROGRAM_MAX_INPUTS, 8, 1, small), MYLIB_FUSED_FITS);
 
-    l = layout_of(3, 8, MYLIB_FUSED_MAX_NDIM, small);
-    check_fit("the most dimensions", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
-    l = layout_of(3, 8, MYLIB_FUSED_MAX_NDIM + 1, small);
-    check_fit("one more dimension", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_DIMENSIONS);
-    l = layout_of(3, 4, 1, flat);
-    check_fit("2^33 elements", chain_of(MYLIB_F32, 2, 2), &l, MYLIB_FUSED_FITS);
-    l = layout_of(3, 4, 2, large);
-    check_fit("2^16 rows of 2^16", chain_of(MYLIB_F32, 2, 2), &l, MYLIB_FUSED_FITS);
-    l = layout_of(3, 8, 2, large);
-    check_fit("2^16 rows of 2^16 f64", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
-    l = layout_of(3, 8, 2, half);
-    check_fit("2^30 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_FITS);
-    l = layout_of(3, 8, 2, narrow);
-    check_fit("2^31 short rows", chain_of(MYLIB_F64, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
-    l = layout_of(3, 2, 2, wide);
-    check_fit("2^40 tiles", chain_of(MYLIB_F16, 2, 2), &l, MYLIB_FUSED_TOO_MANY_ELEMENTS);
+    check_fit("the most dimensions", chain_of(MYLIB_F64, 2, 2),
+              layout_of(3, 8, MYLIB_FUSED_MAX_NDIM, small), MYLIB_FUSED_FITS);
+    check_fit("one more dimension", chain_of(MYLIB_F64, 2, 2),
+              layout_of(3, 8, MYLIB_FUSED_MAX_NDIM + 1, small), MYLIB_FUSED_TOO_MANY_DIMENSIONS);
+    check_fit("2^33 elements", chain_of(MYLIB_F32, 2, 2), layout_of(3, 4, 1, flat),
+              MYLIB_FUSED_FITS);
+    check_fit("2^16 rows of 2^16", chain_of(MYLIB_F32, 2, 2), layout_of(3, 4, 2, large),
+              MYLIB_FUSED_FITS);
+    check_fit("2^16 rows of 2^16 f64", chain_of(MYLIB_F64, 2, 2), layout_of(3, 8, 2, large),
+              MYLIB_FUSED_FITS);
+    check_fit("2^30 short rows", chain_of(MYLIB_F64, 2, 2), layout_of(3, 8, 2, half),
+              MYLIB_FUSED_FITS);
+    check_fit("2^31 short rows", chain_of(MYLIB_F64, 2, 2), layout_of(3, 8, 2, narrow),
+              MYLIB_FUSED_TOO_MANY_ELEMENTS);
+    check_fit("2^40 tiles", chain_of(MYLIB_F16, 2, 2), layout_of(3, 2, 2, wide),
+              MYLIB_FUSED_TOO_MANY_ELEMENTS);
 }
 
 /* Long programs of vectors: which inputs are kept, and which statements are quick. */
@@ -349,7 +341,7 @@ static void test_long(void)
         {4, 3, 0, 0, {0, 0}, 0}, {9, 8, 1, 0, {MYLIB_FUSED_ABSENT, MYLIB_FUSED_ABSENT}, 0},
         {3, 7, 1, 0, {0, 1}, 5}, {3, MYLIB_FUSED_MAX_STATEMENTS, 1, 0, {0, 1}, 128},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const mylib_layout l = layout_of(1 + cases[i].inputs, 8, 1, (const int64_t[]){5000});
         const mylib_program p = chain_of(MYLIB_F64, cases[i].inputs, cases[i].statements);
         int quick = 0;
@@ -475,8 +467,7 @@ static void test_places(void)
     rng r = rng_make(0);
     int fitted = 0, spaced = 0, downwards = 0;
     for (int i = 0; i < 3000; i++) {
-        char text[90];
-        mylib_type type = types[rng_below(&r, 4)];
+        mylib_type type = PICK(&r, types);
         int64_t size = test_size(type), sizes[3] = {size, size, size};
         layout out, in[2];
         mylib_strides strides[3];
@@ -500,7 +491,7 @@ static void test_places(void)
             arrays[1 + k] = layout_array(&in[k], type, test_cpu,
                                          memory[1 + k] + (is_vector ? 0 : size * rng_below(&r, 5)));
         }
-        test_set_case("%s, %s", test_types[type].name, layout_text(&out, text, sizeof text));
+        test_set_case("%s, %s", test_types[type].name, layout_text(&out));
         if (!CHECK_OK(mylib_layout_init(&l, &arrays[0], &arrays[1], 2)) || l.count == 0)
             continue;
         mylib_layout_simplify(&l);

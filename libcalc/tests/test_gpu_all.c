@@ -175,18 +175,11 @@ static void test_refusals(void)
 
 int main(int argc, char **argv)
 {
-    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
-    mylib_step steps[200];
-    mylib_program *program = NULL;
     test_begin_gpu("gpu_all", argc, argv, NULL);
     rng r = rng_make(1);
     rows = test_is_emulated() ? 300 : 1600, columns = 1000;
     CHECK_OK(mylib_set_num_threads(2 * test_gpu_count));
-    for (int i = 0; i < 200; i++)
-        steps[i] = (mylib_step){
-            i % 2 ? MYLIB_OP_add : MYLIB_OP_multiply, MYLIB_F64, {i == 0 ? 0 : 1 + i, i % 2, 0}};
-    if (!CHECK_OK(mylib_program_create(2, types, 0, NULL, 200, steps, &program)))
-        test_give_up("no program");
+    mylib_program *program = test_long_program(200);
     for (int pinned = 0; pinned < 2; pinned++) {
         const size_t nbytes = (size_t)COUNT * sizeof *a;
         double **const arrays[] = {&a, &b, &right, &got};

@@ -30,14 +30,12 @@ typedef struct mix {
 static const char *mix_text(const mix *m)
 {
     static char text[600];
-    char part[90];
     int used = m->is_select ? snprintf(text, sizeof text, "select:")
                             : snprintf(text, sizeof text, "%s in %s:", m->op->name, m->type->name);
     for (int k = 0; k <= m->inputs; k++)
-        used +=
-            snprintf(text + used, sizeof text - (size_t)used, " %s%s %s shift %d%s",
-                     k == 0 ? "" : "of ", m->t[k]->name, layout_text(&m->l[k], part, sizeof part),
-                     (int)m->shift[k], m->is_number[k] ? " number" : "");
+        used += snprintf(text + used, sizeof text - (size_t)used, " %s%s %s shift %d%s",
+                         k == 0 ? "" : "of ", m->t[k]->name, layout_text(&m->l[k]),
+                         (int)m->shift[k], m->is_number[k] ? " number" : "");
     snprintf(text + used, sizeof text - (size_t)used, "%s%s", m->in_place ? ", in place" : "",
              m->streamed ? ", streamed" : "");
     return text;
@@ -84,7 +82,7 @@ static void lay_rows(mix *m, rng *r)
     const int64_t tile = 8192 / m->type->size;
     const int64_t lengths[] = {
         1, 2, 3, 17, 31, 33, 257, tile - 1, tile, tile + 1, 2 * tile + 5, 5 * tile + 13, 3 * tile};
-    int64_t n = lengths[rng_below(r, 13)];
+    int64_t n = PICK(r, lengths);
     int shifts = rng_once_in(r, 3);
     for (int k = 0; k <= m->inputs; k++) {
         m->l[k] = row_of(k > 0 && rng_once_in(r, 6) ? 1 : n, m->t[k]->size);
@@ -161,8 +159,8 @@ static void test_ranges(rng *r)
     for (const test_type *t = test_types; t < test_types + TEST_COMPUTED_COUNT; t++) {
         for (int k = 0; k < (test_quick ? 3 : 40); k++) {
             mylib_type given = t->type == MYLIB_F16 ? MYLIB_F32 : t->type;
-            int64_t n = lengths[rng_below(r, 10)], steps[] = {1, 2, -1, -3};
-            int64_t stride = t->size * steps[rng_below(r, 4)];
+            int64_t n = PICK(r, lengths), steps[] = {1, 2, -1, -3};
+            int64_t stride = t->size * PICK(r, steps);
             unsigned char start[TEST_MAX_SIZE], step[TEST_MAX_SIZE];
             layout l = {.ndim = 1, .shape = {n}, .strides = {stride}};
             layout_measure(&l, t->size);

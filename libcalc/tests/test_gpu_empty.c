@@ -31,7 +31,7 @@ static const struct {
     {3, {-1, 3, -1}},   {3, {-1, -1, 16}},  {4, {-1, 4097, 1, 4}},
     {4, {2, -1, 3, 4}}, {4, {1, -1, 1, 1}}, {5, {2, 3, -1, 2, 4}},
 };
-enum { SHAPES = sizeof shapes / sizeof *shapes };
+enum { SHAPES = COUNT_OF(shapes) };
 
 /* Layouts of an array. */
 enum {
@@ -206,7 +206,7 @@ static void check_known(const memory *m, mylib_device device, const char *what)
          {.ndim = 4, .shape = {0, 4097, 1, 4}, .strides = {-196656, 48, 32, 8}},
          {.ndim = 4, .shape = {1, 4097, 1, 4}, .strides = {32792, -8, 32776, -32784}}},
     };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         reduction_case c = known[i];
         layout_measure(&c.in, test_size(c.stored));
         layout_measure(&c.out, test_size(c.out_type));

@@ -9,8 +9,6 @@
  */
 #include "copies.h"
 
-#include <dlfcn.h>
-
 static const mylib_device gpu = {MYLIB_CUDA, 0};
 static const place places[] = {
     {{MYLIB_CPU, 0}, 0}, {{MYLIB_CPU, 0}, 1}, {{MYLIB_CUDA, 0}, 0}, {{MYLIB_CUDA, 1}, 0}};
@@ -109,7 +107,7 @@ static void test_sizes(rng *r, int slot_kib)
     FOR_EACH_WAY(to, from)
     {
         for (int i = 0; i < count; i++) {
-            const mylib_type *type = pairs[(size_t)rng_below(r, 4)];
+            const mylib_type *type = PICK(r, pairs);
             int64_t size = (int64_t)mylib_type_size(type[0]);
             int64_t n = sizes[i] / size + rng_below(r, 3) - (sizes[i] / size > 1);
             int64_t dst_step = rng_once_in(r, 3) ? -2 : 1, src_step = rng_once_in(r, 3) ? 3 : 1;
@@ -122,18 +120,16 @@ static void test_sizes(rng *r, int slot_kib)
         }
         /* Several dimensions, of which a piece takes whole ones and a part of one. */
         for (int i = 0; i < (test_quick ? 1 : 12); i++) {
-            const mylib_type *type = pairs[(size_t)rng_below(r, 4)];
+            const mylib_type *type = PICK(r, pairs);
             layout dst = {.ndim = 3}, src;
             dst.shape[0] = 1 + rng_below(r, 200);
             dst.shape[1] = 1 + rng_below(r, i % 2 ? 9000 : 60);
             dst.shape[2] = 1 + rng_below(r, i % 2 ? 3 : 90);
             random_strides(r, &dst, (int64_t)mylib_type_size(type[0]), 1);
             random_input(r, &dst, &src, (int64_t)mylib_type_size(type[1]), 1);
-            char texts[2][80];
             test_set_case("slots of %d KiB, copy %s %s of %s from %s %s of %s", slot_kib,
-                          place_name(*to), layout_text(&dst, texts[0], sizeof texts[0]),
-                          mylib_type_name(type[0]), place_name(*from),
-                          layout_text(&src, texts[1], sizeof texts[1]), mylib_type_name(type[1]));
+                          place_name(*to), layout_text(&dst), mylib_type_name(type[0]),
+                          place_name(*from), layout_text(&src), mylib_type_name(type[1]));
             check_copy(r, &dst, type[0], *to, &src, type[1], *from, 0, NULL);
         }
     }
@@ -151,8 +147,7 @@ static void test_streamed_with(int slot_kib)
     for (int64_t i = 0; i < n; i++)
         x[i] = (double)i;
     mylib_array out = {y, {MYLIB_CPU, 0}, MYLIB_F64, 1, &n, NULL};
-    mylib_array in[2] = {{x, {MYLIB_CPU, 0}, MYLIB_F64, 1, &n, NULL},
-                         {x, {MYLIB_CPU, 0}, MYLIB_F64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(x, MYLIB_F64, &n), test_row(x, MYLIB_F64, &n)};
     CHECK_OK(mylib_map(MYLIB_OP_add, gpu, NULL, &out, in));
     for (int64_t i = 0; i < n; i++)
         wrong += y[i] != 2 * x[i];
@@ -160,47 +155,6 @@ static void test_streamed_with(int slot_kib)
     use_slots(0);
     free(x);
     free(y);
-}
-
-/* Memory of which others have pinned a part, or two parts separately. */
-static void test_partly_pinned(void)
-{
-    const size_t nbytes = 4 << 20, half = nbytes / 2;
-    int (*host_register)(void *, size_t, unsigned), (*host_unregister)(void *);
-    void *handle = test_driver(), *data = NULL;
-    int64_t n = (int64_t)nbytes;
-    unsigned char *x = NULL, *back = test_malloc(nbytes);
-    if (handle == NULL || posix_memalign((void **)&x, 65536, nbytes) != 0)
-        test_give_up("no driver, or no memory");
-    *(void **)&host_register = dlsym(handle, "cuMemHostRegister_v2");
-    *(void **)&host_unregister = dlsym(handle, "cuMemHostUnregister");
-    CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &data));
-    mylib_array on_host = {x, {MYLIB_CPU, 0}, MYLIB_U8, 1, &n, NULL}, on_gpu = on_host;
-    on_gpu.data = data, on_gpu.device = gpu;
-    for (int k = 0; k < 5; k++) {
-        size_t part = k == 4 ? half / 2 : half;
-        test_set_case("parts of the host memory are pinned, case %d", k);
-        for (size_t i = 0; i < nbytes; i++)
-            x[i] = (unsigned char)(i * 31 + i / 4099 + (size_t)k);
-        memcpy(back, x, nbytes);
-        if ((k != 1 && host_register(x, k == 3 ? nbytes : part, 0) != 0) ||
-            ((k == 1 || k == 2) && host_register(x + half, half, 0) != 0) ||
-            (k == 4 && host_register(x + half + part, part, 0) != 0))
-            test_give_up("cuMemHostRegister failed");
-        CHECK_OK(mylib_copy_array(NULL, &on_gpu, &on_host));
-        memset(x, COPY_POISON, nbytes);
-        CHECK_OK(mylib_copy_array(NULL, &on_host, &on_gpu));
-        CHECK(memcmp(x, back, nbytes) == 0, "the copy differs");
-        if (k != 1)
-            host_unregister(x);
-        if (k == 1 || k == 2)
-            host_unregister(x + half);
-        if (k == 4)
-            host_unregister(x + half + part);
-    }
-    CHECK_OK(mylib_free(gpu, data, NULL));
-    free(x);
-    free(back);
 }
 
 static void *copy_much(void *argument)
@@ -486,12 +440,6 @@ static void test_pointers(void)
 
 /* ---- Errors ---------------------------------------------------------------------------------- */
 
-#define EXPECT(call, status) \
-    do { \
-        CHECK_STATUS(call, status); \
-        test_gpu_works(); \
-    } while (0)
-
 static void test_errors(void)
 {
     static double host[64], big[100000];
@@ -509,29 +457,29 @@ static void test_errors(void)
         bad = on_gpu, bad.data = k == 0 ? host : big;
         if (k == 1)
             bad.shape = side.shape = &many, side.data = big;
-        EXPECT(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
-        EXPECT(mylib_copy_array(NULL, &side, &bad), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &side, &bad), MYLIB_ERR_ARGUMENT);
         side.device = gpu, side.data = data;
-        EXPECT(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &side), MYLIB_ERR_ARGUMENT);
     }
     /* Not aligned; not of one shape; overlapping; no such GPU. */
     bad = on_gpu, bad.data = (char *)data + 4;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.strides = &odd;
-    EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.shape = &three;
-    EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.strides = &none;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
     bad = on_host, bad.strides = &none;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
     bad = on_gpu, bad.data = (char *)data + 8;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
-    EXPECT(mylib_copy_array(NULL, &on_gpu, &on_gpu), MYLIB_OK);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
+    CHECK_GPU(mylib_copy_array(NULL, &on_gpu, &on_gpu), MYLIB_OK);
     bad = on_gpu, bad.device.index = test_gpu_count;
-    EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_NO_DEVICE);
-    EXPECT(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_NO_DEVICE);
-    EXPECT(mylib_copy_array(NULL, &on_gpu, &bad), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_copy_array(NULL, &on_host, &bad), MYLIB_ERR_NO_DEVICE);
+    CHECK_GPU(mylib_copy_array(NULL, &on_gpu, &bad), MYLIB_ERR_NO_DEVICE);
 
     /* Messages name an operand as the function does. */
     for (int k = 0; k < 4; k++) {
@@ -539,11 +487,11 @@ static void test_errors(void)
         mylib_array one[] = {on_gpu, on_gpu, on_gpu, on_gpu};
         for (int j = 0; j < 4; j++)
             one[j].data = (char *)data + 4096 * j + (j == k ? 4 : 0);
-        EXPECT(mylib_select(gpu, NULL, &one[0], &one[1], &one[2], &one[3]), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_select(gpu, NULL, &one[0], &one[1], &one[2], &one[3]), MYLIB_ERR_ARGUMENT);
         const char *message = mylib_last_message();
         CHECK(strncmp(message, names[k], strlen(names[k])) == 0, "%s: %s", names[k], message);
         if (k < 2) {
-            EXPECT(mylib_copy_array(NULL, &one[0], &one[1]), MYLIB_ERR_ARGUMENT);
+            CHECK_GPU(mylib_copy_array(NULL, &one[0], &one[1]), MYLIB_ERR_ARGUMENT);
             CHECK(strncmp(message, k == 0 ? "dst " : "src ", 4) == 0, "%s", message);
         }
     }
@@ -553,8 +501,8 @@ static void test_errors(void)
         void *far = NULL;
         CHECK_OK(mylib_alloc(places[3].device, sizeof host, NULL, &far));
         bad = on_gpu, bad.data = far;
-        EXPECT(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
-        EXPECT(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &on_gpu), MYLIB_ERR_ARGUMENT);
+        CHECK_GPU(mylib_copy_array(NULL, &bad, &on_host), MYLIB_ERR_ARGUMENT);
         CHECK_OK(mylib_free(places[3].device, far, NULL));
     }
     CHECK_OK(mylib_free(gpu, data, NULL));
@@ -616,7 +564,6 @@ int main(int argc, char **argv)
     test_sizes(&r, 1); /* out of range: the default */
     test_streamed_with(64);
     test_streamed_with(1);
-    test_partly_pinned();
     test_streams(gpu);
     if (test_gpu_count > 1)
         test_streams(places[3].device);

@@ -11,6 +11,7 @@
 
 #define IMAGE_NBYTES (128 << 20)
 #include "image.h"
+#include "reduction_case.h"
 
 /* ---- Random programs ----------------------------------------------------------------------- */
 
@@ -49,8 +50,8 @@ static palette random_palette(rng *r)
     static const mylib_type usual[] = {MYLIB_F64, MYLIB_F32, MYLIB_I32, MYLIB_I64, MYLIB_U8};
     palette p = {{0}, 1 + (int)(rng_below(r, 6) % 3)};
     for (int i = 0; i < p.types; i++)
-        p.type[i] = rng_once_in(r, 3) ? (mylib_type)rng_below(r, TEST_COMPUTED_COUNT)
-                                      : usual[rng_below(r, 5)];
+        p.type[i] =
+            rng_once_in(r, 3) ? (mylib_type)rng_below(r, TEST_COMPUTED_COUNT) : PICK(r, usual);
     return p;
 }
 
@@ -125,7 +126,7 @@ static void chain_program(rng *r, source *s)
                                         MYLIB_U16,  MYLIB_F16, MYLIB_I32};
     const mylib_type types[] = {MYLIB_F32, MYLIB_F64,
                                 (mylib_type)rng_below(r, TEST_COMPUTED_COUNT)};
-    const mylib_type type = types[rng_below(r, 3)];
+    const mylib_type type = PICK(r, types);
     const int converts = (type == MYLIB_F32 || type == MYLIB_F64) && rng_once_in(r, 2);
     s->inputs = 1 + (int)rng_below(r, 4);
     s->constants = (int)rng_below(r, 3);
@@ -142,10 +143,9 @@ static void chain_program(rng *r, source *s)
         const int given = s->inputs + s->constants, last = i > 0 ? given + i - 1 : 0;
         const int any = (int)rng_below(r, rng_once_in(r, 8) ? given + i : given);
         const int is_turned = rng_once_in(r, 12);
-        s->step[i] =
-            (mylib_step){.op = rng_once_in(r, 10) ? MYLIB_OP_maximum : usual[rng_below(r, 3)],
-                         .type = (int32_t)type,
-                         .operand = {is_turned ? any : last, is_turned ? last : any}};
+        s->step[i] = (mylib_step){.op = rng_once_in(r, 10) ? MYLIB_OP_maximum : PICK(r, usual),
+                                  .type = (int32_t)type,
+                                  .operand = {is_turned ? any : last, is_turned ? last : any}};
     }
     CHECK_OK(mylib_program_create(s->inputs, s->input_type, s->constants, s->constant, s->steps,
                                   s->step, &s->program));
@@ -253,7 +253,7 @@ static void test_contiguous(rng *r)
     static operands o;
     for (int i = 0; i < (test_quick ? 20 : test_rounds(1500)); i++) {
         any_program(r, &s);
-        int64_t n = lengths[rng_below(r, (int64_t)(sizeof lengths / sizeof *lengths))];
+        int64_t n = PICK(r, lengths);
         int shifts = rng_once_in(r, 2);
         memset(&o, 0, sizeof o);
         o.out = row_of(n, test_size(s.result_type));
@@ -318,7 +318,6 @@ static void test_strided(rng *r, int on_host)
     static source s;
     static operands o;
     for (int i = 0; i < (test_quick ? 10 : test_rounds(on_host ? 400 : 1000)); i++) {
-        char text[90];
         any_program(r, &s);
         memset(&o, 0, sizeof o);
         random_shape(r, &o.out, i % 10 == 9 ? 20000 : 600);
@@ -331,7 +330,7 @@ static void test_strided(rng *r, int on_host)
         }
         choose_in_place(&s, &o, r);
         test_set_case("%s, out %s, in place %d, %s", on_host ? "host arrays" : "GPU memory",
-                      layout_text(&o.out, text, sizeof text), o.in_place, source_text(&s));
+                      layout_text(&o.out), o.in_place, source_text(&s));
         compare(&s, &o, on_host, r);
         mylib_program_free(s.program);
     }
@@ -344,8 +343,7 @@ static void test_matrices(rng *r)
     static operands o;
     for (int i = 0; i < (test_quick ? 6 : test_rounds(200)); i++) {
         const int64_t sizes[] = {16, 17, 64, 67, 128, 131, 260};
-        const int64_t shape[3] = {rng_once_in(r, 2) ? 1 : 3, sizes[rng_below(r, 7)],
-                                  sizes[rng_below(r, 7)]};
+        const int64_t shape[3] = {rng_once_in(r, 2) ? 1 : 3, PICK(r, sizes), PICK(r, sizes)};
         any_program(r, &s);
         memset(&o, 0, sizeof o);
         o.out = dense(3, shape, test_size(s.result_type));
@@ -399,11 +397,8 @@ static void test_large(rng *r)
 {
     static source s;
     static operands o;
-    mylib_device_info info;
-    CHECK_OK(mylib_cuda_device_info(0, &info));
-    int is_emulated = strcmp(info.name, "emulated GPU") == 0;
     for (int i = 0; i < (test_quick ? 1 : test_rounds(12)); i++) {
-        int64_t n = test_quick || is_emulated ? 40000 + i : 400000 + i;
+        int64_t n = test_quick || test_is_emulated() ? 40000 + i : 400000 + i;
         any_program(r, &s);
         if (s.inputs > 6) {
             mylib_program_free(s.program);
@@ -452,7 +447,7 @@ static void test_huge(rng *r)
                          {data[2], gpu, MYLIB_I16, 1, &n, NULL}};
     CHECK_OK(mylib_program_run(program, gpu, NULL, &out, in));
     const int64_t starts[] = {0, chunk - 7, n / 2 - 100, n - window};
-    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+    for (size_t i = 0; i < COUNT_OF(starts); i++) {
         int16_t got[4096];
         int64_t wrong = 0;
         CHECK_OK(mylib_copy(test_cpu, got, gpu, (int16_t *)data[0] + starts[i], sizeof got, NULL));
@@ -503,30 +498,20 @@ static void test_reductions(rng *r)
     static source s;
     static operands o;
     for (int i = 0; i < (test_quick ? 10 : test_rounds(500)); i++) {
-        static const int64_t sizes[] = {1, 2, 3, 7, 33, 256, 300, 2048, 2049, 4097, 9001};
-        int64_t count = 1, at[1 + MAX_INPUTS], used = 0;
-        mylib_reduction reduction = (mylib_reduction)rng_below(r, 4);
+        int64_t at[1 + MAX_INPUTS], used = 0;
         layout whole, out;
-        char text[90];
         any_program(r, &s);
         memset(&o, 0, sizeof o);
-        whole.ndim = (int)rng_below(r, 4);
-        for (int d = 0; d < whole.ndim; d++) {
-            whole.shape[d] = sizes[rng_below(r, 11)];
-            if (count * whole.shape[d] > (test_quick ? 3000 : s.inputs > 8 ? 10000 : 40000))
-                whole.shape[d] = 1 + rng_below(r, 3);
-            if (rng_once_in(r, 60) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))
-                whole.shape[d] = 0;
-            count *= whole.shape[d];
-        }
+        random_sizes(r, &whole, test_quick ? 3000 : s.inputs > 8 ? 10000 : 40000);
         random_strides(r, &whole, 1, 1);
+        /* The minimum of nothing is refused. */
+        const mylib_reduction reduction =
+            (mylib_reduction)rng_below(r, layout_count(&whole) == 0 ? MYLIB_MIN : 4);
         mylib_type type =
             rng_once_in(r, 3) ? s.result_type : (mylib_type)rng_below(r, TEST_COMPUTED_COUNT);
         if (type == MYLIB_BOOL)
             type = MYLIB_I64;
-        mylib_type out_type = type;
-        if (rng_once_in(r, 2) && (reduction == MYLIB_SUM || reduction == MYLIB_PROD))
-            out_type = type == MYLIB_F16 ? MYLIB_F32 : reference_sum_type(type);
+        mylib_type out_type = rng_once_in(r, 2) ? reduction_type(reduction, type) : type;
         out.ndim = rng_once_in(r, 4) ? 0 : whole.ndim;
         for (int d = 0; d < out.ndim; d++)
             out.shape[d] = rng_once_in(r, 2) ? whole.shape[d] : 1;
@@ -543,9 +528,9 @@ static void test_reductions(rng *r)
             }
             at[1 + k] = reserve(&used, o.in[k].span, rng_below(r, 3) * test_size(s.input_type[k]));
         }
-        test_set_case("%d of %s to %s, over %s, out of %d dimensions, %s", (int)reduction,
-                      test_types[type].name, test_types[out_type].name,
-                      layout_text(&whole, text, sizeof text), out.ndim, source_text(&s));
+        test_set_case("%s of %s to %s, over %s, out of %d dimensions, %s",
+                      reduction_names[reduction], test_types[type].name, test_types[out_type].name,
+                      layout_text(&whole), out.ndim, source_text(&s));
         if (!spans) {
             mylib_program_free(s.program);
             continue;
@@ -742,14 +727,11 @@ static void test_reduced(rng *r)
 /* Host memory that is said to be the GPU's, elements that are not aligned, partial overlap. */
 static void test_errors(void)
 {
-    const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
     const mylib_step steps[2] = {{MYLIB_OP_multiply, MYLIB_F64, {0, 1, 0}},
                                  {MYLIB_OP_add, MYLIB_F64, {2, 1, 0}}};
     const int64_t n = 100, stride = 12;
-    double host[100];
-    mylib_program *program = NULL;
-    memset(host, 0, sizeof host);
-    CHECK_OK(mylib_program_create(2, types, 0, NULL, 2, steps, &program));
+    double host[100] = {0};
+    mylib_program *program = test_program(2, steps);
     mylib_array good = {on_device, gpu, MYLIB_F64, 1, &n, NULL};
     for (int k = 0; k < 3; k++) {
         for (int wrong = 0; wrong < 3; wrong++) {
@@ -785,17 +767,14 @@ static void test_errors(void)
 /* The flags of a single operation over host arrays belong to its operands, whatever their order. */
 static void test_flags(void)
 {
-    const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
     const int64_t n = 4;
     double x[4] = {1, 2, 0, 4}, y[4] = {5, 6, 7, 8}, quotient[4];
     for (int turned = 0; turned < 2; turned++) {
         const mylib_step step = {MYLIB_OP_divide, MYLIB_F64, {turned, 1 - turned, 0}};
         const mylib_array out = {quotient, test_cpu, MYLIB_F64, 1, &n, NULL};
-        const mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &n, NULL},
-                                   {y, test_cpu, MYLIB_F64, 1, &n, NULL}};
-        mylib_program *program = NULL;
+        const mylib_array in[2] = {test_row(x, MYLIB_F64, &n), test_row(y, MYLIB_F64, &n)};
+        mylib_program *program = test_program(1, &step);
         test_set_case("in[%d] / in[%d]", turned, 1 - turned);
-        CHECK_OK(mylib_program_create(2, types, 0, NULL, 1, &step, &program));
         feclearexcept(FE_ALL_EXCEPT);
         CHECK_OK(mylib_program_run(program, gpu, NULL, &out, in));
         CHECK((fetestexcept(FE_DIVBYZERO) != 0) == turned, "divisions by zero");

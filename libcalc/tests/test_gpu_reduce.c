@@ -1,7 +1,7 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
  * for which one launch combines few partial results, or a second one many; dense rows and columns,
- * of narrow types too; floats that integers cannot hold; dot products; host arrays; traces.
+ * of narrow types too; floats that integers cannot hold; dot products; host arrays.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -26,7 +26,7 @@ static const double edges[] = {
     0x1p31 - 1, 0x1p31,   -0x1p31,   -0x1p31 - 1, 0x1p32 - 1, 0x1p32, 0x1p33 + 512, 0x1p63,
     -0x1p63,    0x1p64,   1e30,      -1e30,       3.7,
 };
-enum { EDGES = sizeof edges / sizeof *edges };
+enum { EDGES = COUNT_OF(edges) };
 
 static int is_float_as_integer(const reduction_case *c)
 {
@@ -105,9 +105,9 @@ static void test_shapes(rng *r)
                                         {100000, 20}, {3000000, 2}, {1100, 257}};
     static const mylib_type types[] = {MYLIB_F64, MYLIB_F32, MYLIB_U64,  MYLIB_I32,
                                        MYLIB_F16, MYLIB_C64, MYLIB_C128, MYLIB_BOOL};
-    int count = test_quick ? 3 : (int)(sizeof shapes / sizeof *shapes);
+    int count = test_quick ? 3 : COUNT_OF(shapes);
     for (int i = 0; i < count; i++) {
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+        for (size_t t = 0; t < COUNT_OF(types); t++) {
             for (int k = 0; k < 9; k++) {
                 mylib_type type = types[t] == MYLIB_BOOL ? MYLIB_I64 : types[t];
                 int64_t size = test_size(types[t]), gap = k / 3;
@@ -139,7 +139,7 @@ static void test_parts(rng *r)
 {
     enum { WARPS = 8, BLOCK = 2048 };
     static const int parts[] = {3, 8, 1, 2, 4, 5, 7, 9, 15, 16, 17, 40};
-    int count = test_quick ? 2 : (int)(sizeof parts / sizeof *parts);
+    int count = test_quick ? 2 : COUNT_OF(parts);
     for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
         const int64_t size = test_size((mylib_type)t);
         if (test_quick && t != MYLIB_F32 && t != MYLIB_C128)
@@ -180,7 +180,7 @@ static void test_dense(rng *r)
         {1025, 129}, {1024, 255}, {1024, 256}, {1024, 257}, {1024, 2000}};
     static const int64_t columns[][2] = {{300, 16},  {2049, 16}, {70, 48},    {5000, 32},
                                          {520, 512}, {33, 1040}, {2100, 528}, {9, 4096}};
-    enum { ROWS = sizeof rows / sizeof *rows, COLUMNS = sizeof columns / sizeof *columns };
+    enum { ROWS = COUNT_OF(rows), COLUMNS = COUNT_OF(columns) };
     static const mylib_type wide[] = {MYLIB_F64, MYLIB_F32, MYLIB_I64, MYLIB_U8, MYLIB_F16};
     for (int t = 0; t < MYLIB_TYPE_COUNT; t++) {
         for (int k = 0; k < 6 * 4 * (ROWS + COLUMNS); k++) {
@@ -216,43 +216,12 @@ static void test_dense(rng *r)
     }
 }
 
-/* Diagonals, whose sum goes to host memory. */
-static void test_traces(rng *r)
-{
-    static const int64_t lengths[] = {1, 2049, 5000, 16384, 16385, 32768, 32769, 100000};
-    int count = test_quick ? 3 : (int)(sizeof lengths / sizeof *lengths);
-    for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
-        for (int i = 0; i < count; i++) {
-            const int64_t n = lengths[i], size = test_size((mylib_type)t);
-            const int64_t shape[2] = {n, n}, strides[2] = {3 * size, 4 * size};
-            size_t nbytes = (size_t)(((n - 1) * 7 + 1) * size);
-            unsigned char *here = test_malloc(nbytes), right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
-            mylib_type sum_type;
-            void *there;
-            test_set_case("trace of %s, n = %lld", test_types[t].name, (long long)n);
-            fill_ordinary(r, (mylib_type)t, (int64_t)nbytes / size, here);
-            CHECK_OK(mylib_sum_type((mylib_type)t, &sum_type));
-            CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &there));
-            CHECK_OK(mylib_copy(gpu, there, test_cpu, here, nbytes, NULL));
-            mylib_array in = {here, test_cpu, (mylib_type)t, 2, shape, strides};
-            CHECK_OK(mylib_trace(test_cpu, NULL, &in, right));
-            in.data = there;
-            in.device = gpu;
-            CHECK_OK(mylib_trace(gpu, NULL, &in, got));
-            CHECK(same_value(sum_type, right, got), "%s, not %s", describe(sum_type, got),
-                  describe(sum_type, right));
-            CHECK_OK(mylib_free(gpu, there, NULL));
-            free(here);
-        }
-    }
-}
-
 /* Floats as integers that cannot hold them, along rows, every second element, and columns. */
 static void test_edges(rng *r)
 {
     static const int64_t shapes[][2] = {{1, 1},   {1, 2},    {3, 7},    {9, 3},
                                         {40, 33}, {300, 40}, {20, 300}, {3, 5000}};
-    int count = test_quick ? 3 : (int)(sizeof shapes / sizeof *shapes);
+    int count = test_quick ? 3 : COUNT_OF(shapes);
     for (int stored = MYLIB_F16; stored <= MYLIB_C128; stored++) {
         for (int type = MYLIB_I8; type <= MYLIB_U64; type++) {
             for (int k = 0; k < 4 * 3 * count; k++) {
@@ -282,7 +251,7 @@ static void test_dot(rng *r)
     static const int64_t lengths[] = {0, 1, 255, 2048, 2049, 16384, 100001, 20000001};
     for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
         mylib_type type = (mylib_type)t, carrier = reduction_type(MYLIB_SUM, type);
-        for (size_t i = 0; i < (test_quick ? 4 : sizeof lengths / sizeof *lengths); i++) {
+        for (int i = 0; i < (test_quick ? 4 : COUNT_OF(lengths)); i++) {
             for (int shift = 0; shift < 2; shift++) {
                 int64_t n = lengths[i], size = test_size(type), nbytes = (n + 1) * size;
                 unsigned char *host[2], right[TEST_MAX_SIZE], got[TEST_MAX_SIZE];
@@ -422,7 +391,6 @@ int main(int argc, char **argv)
     test_dense(&r);
     test_shapes(&r);
     test_parts(&r);
-    test_traces(&r);
     test_edges(&r);
     test_random(&r);
     return test_end();

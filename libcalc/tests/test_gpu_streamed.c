@@ -84,9 +84,9 @@ static void test_shapes(rng *r)
     static const int64_t shapes[][2] = {{1, 1000003}, {3, 400001}, {400001, 3},
                                         {1000, 1300}, {20, 70001}, {70001, 20}};
     static const mylib_type types[] = {MYLIB_F64, MYLIB_F16, MYLIB_I8, MYLIB_C128, MYLIB_U32};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         for (int k = 0; k < 12; k++) {
-            const mylib_type type = types[rng_below(r, (int64_t)(sizeof types / sizeof *types))];
+            const mylib_type type = PICK(r, types);
             const int64_t size = test_size(type), reduced = k % 3, order = k / 3;
             reduction_case c = reduction_of((mylib_reduction)rng_below(r, 4), type, type, 2);
             if ((test_quick || is_emulated) && (i + (size_t)k) % 5 != 0)
@@ -195,7 +195,7 @@ static void test_limits(rng *r)
         {MYLIB_SUM, MYLIB_C128, MYLIB_C128, MYLIB_C128, {50001, 3}, {1, 0}, 0, 0},
         {MYLIB_SUM, MYLIB_I64, MYLIB_I64, MYLIB_I64, {7003, 3203}, {1, 1}, 0, 1},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         reduction_case c = {cases[i].reduction, cases[i].stored, cases[i].type,
                             cases[i].out_type,  {.ndim = 2},     {.ndim = 2}};
         const int64_t size = test_size(c.stored);
@@ -295,11 +295,9 @@ static void test_overlap(void)
 
 int main(int argc, char **argv)
 {
-    mylib_device_info info;
     test_begin_gpu("gpu_streamed", argc, argv, NULL);
     rng r = rng_make(0);
-    if (CHECK_OK(mylib_cuda_device_info(0, &info)))
-        is_emulated = strstr(info.name, "emulated") != NULL;
+    is_emulated = test_is_emulated();
     test_no_memory(&r);
     test_overlap();
     test_repeated();

@@ -131,7 +131,7 @@ static void run_length(const test_op *op, const test_type *t, int64_t n, int lev
 {
     fill_pairs(r, t->type, n > 0 ? n : 1, a_values, b_values);
     expect(op, t, n);
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++) {
+    for (size_t i = 0; i < COUNT_OF(patterns); i++) {
         const struct pattern *p = &patterns[i];
         /* With one input, only what differs in out and a. */
         if (op->arity == 1 && (p->b == SCALAR) != (p->a == SCALAR))
@@ -170,7 +170,7 @@ int main(void)
             /* Four of the widest vectors, and what is left over. */
             for (int64_t n = 0; n <= 4 * TEST_VECTOR_NBYTES / t->size + 3; n++)
                 run_length(op, t, n, level, &r);
-            int64_t n = long_lengths[rng_below(&r, 8)];
+            int64_t n = PICK(&r, long_lengths);
             run_length(op, t, n, level, &r);
         }
     }

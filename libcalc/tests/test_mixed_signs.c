@@ -3,7 +3,7 @@
  *
  * In each place, over the boundaries of both types, in all layouts that are walked differently.
  */
-#include "test.h"
+#include "reference.h"
 
 typedef __int128 wide; /* holds both types */
 
@@ -25,27 +25,24 @@ static int expected(mylib_op op, wide a, wide b)
     }
 }
 
-static const uint64_t boundaries[] = {
-    0,
-    1,
-    2,
-    127,
-    128,
-    INT16_MAX,
-    INT32_MAX,
-    (uint64_t)1 << 31,
-    ((uint64_t)1 << 53) - 1,
-    ((uint64_t)1 << 53),
-    ((uint64_t)1 << 53) + 1,
-    INT64_MAX - 1,
-    INT64_MAX,
-    (uint64_t)INT64_MAX + 1,
-    (uint64_t)INT64_MAX + 2,
-    UINT64_MAX - 127,
-    UINT64_MAX - 1,
-    UINT64_MAX,
-};
-#define BOUNDARIES ((int64_t)(sizeof boundaries / sizeof *boundaries))
+static const uint64_t boundaries[] = {0,
+                                      1,
+                                      2,
+                                      127,
+                                      128,
+                                      INT16_MAX,
+                                      INT32_MAX,
+                                      (uint64_t)1 << 31,
+                                      ((uint64_t)1 << 53) - 1,
+                                      ((uint64_t)1 << 53),
+                                      ((uint64_t)1 << 53) + 1,
+                                      INT64_MAX - 1,
+                                      INT64_MAX,
+                                      (uint64_t)INT64_MAX + 1,
+                                      (uint64_t)INT64_MAX + 2,
+                                      UINT64_MAX - 127,
+                                      UINT64_MAX - 1,
+                                      UINT64_MAX};
 
 /* Places of the arrays and of the computation. */
 enum { ON_CPU, THROUGH_GPU, ON_GPU, PLACES };
@@ -56,18 +53,9 @@ static const mylib_device gpu = {MYLIB_CUDA, 0};
 
 static wide element(mylib_type type, const void *p)
 {
-    switch (type) {
-    case MYLIB_I8:
-        return *(const int8_t *)p;
-    case MYLIB_I16:
-        return *(const int16_t *)p;
-    case MYLIB_I32:
-        return *(const int32_t *)p;
-    case MYLIB_I64:
-        return *(const int64_t *)p;
-    default:
-        return *(const uint64_t *)p;
-    }
+    int64_t value;
+    reference_convert(MYLIB_I64, type, p, &value);
+    return type == MYLIB_U64 ? (wide)(uint64_t)value : value;
 }
 
 /* Boundaries and their negatives, cut to the type, in an order of their own for each stream. */
@@ -75,7 +63,7 @@ static void fill(mylib_type type, int64_t n, char *data, uint64_t stream)
 {
     rng r = rng_make(stream);
     for (int64_t i = 0; i < n; i++) {
-        uint64_t value = boundaries[rng_below(&r, BOUNDARIES)];
+        uint64_t value = PICK(&r, boundaries);
         if (type != MYLIB_U64 && rng_once_in(&r, 2))
             value = 0 - value;
         memcpy(data + i * test_size(type), &value, (size_t)test_size(type)); /* little-endian */
@@ -171,7 +159,7 @@ static void test_layouts(void)
     for (int place = 0; place < places; place++)
         for (mylib_op op = MYLIB_OP_equal; op <= MYLIB_OP_greater_equal; op++)
             for (mylib_type type = MYLIB_I8; type <= MYLIB_I64; type++)
-                for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
+                for (size_t s = 0; s < COUNT_OF(shapes); s++)
                     for (int signed_first = 0; signed_first < 2; signed_first++)
                         if (test_takes_case(s + (size_t)type + (size_t)op, 3))
                             check(op, type, signed_first, &shapes[s], place);
@@ -205,8 +193,7 @@ static void test_overlap(void)
     for (int shift = 0; shift < 2; shift++) {
         fill(MYLIB_I8, n + 1, (char *)data, 4);
         memcpy(given, data, sizeof given);
-        mylib_array in[2] = {{data, test_cpu, MYLIB_I8, 1, &n, NULL},
-                             {other, test_cpu, MYLIB_U64, 1, &n, NULL}};
+        mylib_array in[2] = {test_row(data, MYLIB_I8, &n), test_row(other, MYLIB_U64, &n)};
         mylib_array out = {data + shift, test_cpu, MYLIB_BOOL, 1, &n, NULL};
         test_set_case("overlap, shifted by %d", shift);
         CHECK_OK(mylib_map(MYLIB_OP_less, test_cpu, NULL, &out, in));
@@ -228,16 +215,14 @@ static void test_errors(void)
                                    {MYLIB_U32, MYLIB_U64},  {MYLIB_I32, MYLIB_I64},
                                    {MYLIB_U64, MYLIB_BOOL}, {MYLIB_I64, MYLIB_U32}};
     test_set_case("errors");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        mylib_array in[2] = {{data, test_cpu, types[i][0], 1, &n, NULL},
-                             {data, test_cpu, types[i][1], 1, &n, NULL}};
+    for (size_t i = 0; i < COUNT_OF(types); i++) {
+        mylib_array in[2] = {test_row(data, types[i][0], &n), test_row(data, types[i][1], &n)};
         mylib_op op = i == 0 ? MYLIB_OP_add : MYLIB_OP_less;
         out.type = i == 0 ? MYLIB_I64 : MYLIB_BOOL;
         CHECK_STATUS(mylib_map(op, test_cpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
         CHECK(strstr(mylib_last_message(), "one type") != NULL, "%s", mylib_last_message());
     }
-    mylib_array in[2] = {{data, test_cpu, MYLIB_I64, 1, &n, NULL},
-                         {data, test_cpu, MYLIB_U64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(data, MYLIB_I64, &n), test_row(data, MYLIB_U64, &n)};
     out.type = MYLIB_I64;
     CHECK_STATUS(mylib_map(MYLIB_OP_less, test_cpu, NULL, &out, in), MYLIB_ERR_ARGUMENT);
     CHECK(strstr(mylib_last_message(), "out is i64") != NULL, "%s", mylib_last_message());

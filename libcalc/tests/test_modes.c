@@ -65,7 +65,7 @@ static const mode modes[] = {
     {"toward zero", FE_TOWARDZERO},
 #endif
 };
-#define MODES ((int)(sizeof modes / sizeof *modes))
+#define MODES COUNT_OF(modes)
 
 /* ---- What is computed ------------------------------------------------------------------------ */
 
@@ -220,7 +220,7 @@ static void compute_ranges(void)
 static void compute_numbers(void)
 {
     static const double values[] = {1, 3, 0.1, -7.3, 5e-324, 3e-310, 2e-308, 1e300};
-    enum { COUNT = sizeof values / sizeof *values };
+    enum { COUNT = COUNT_OF(values) };
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
         for (int k = 0; k < COUNT * COUNT; k++) {
             double a = values[k / COUNT], b = values[k % COUNT], pair[2][2] = {{a, b}, {b, a}};
@@ -360,7 +360,7 @@ int main(void)
         device.kind = place == 0 ? MYLIB_CPU : MYLIB_CUDA;
         for (int k = 0; k < 2; k++) {
             length = lengths[k];
-            for (int c = 0; c < (int)(sizeof computations / sizeof *computations); c++)
+            for (int c = 0; c < COUNT_OF(computations); c++)
                 compare(c);
         }
     }

@@ -17,7 +17,7 @@
 #define CAN_REPLACE_MALLOC 1
 #endif
 
-enum { MESSAGE_SIZE = 1024, THREADS = 4 };
+enum { THREADS = 4 };
 
 /* ---- Memory that fails ----------------------------------------------------------------------- */
 
@@ -129,25 +129,6 @@ static mylib_status make_wide(mylib_program **program)
         step[VALUES + k] = (mylib_step){
             MYLIB_OP_add, MYLIB_F64, {k == 0 ? 2 : 2 + VALUES + k, 3 + VALUES - 1 - k, 0}};
     return mylib_program_create(2, types, 1, &two, 2 * VALUES, step, program);
-}
-
-static mylib_status make_short(mylib_program **program)
-{
-    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
-    static const mylib_step step[3] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
-                                       {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
-                                       {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
-    return mylib_program_create(2, types, 0, NULL, 3, step, program);
-}
-
-static mylib_status make_long(mylib_program **program)
-{
-    static const mylib_type types[2] = {MYLIB_F64, MYLIB_F64};
-    mylib_step step[200];
-    for (int k = 0; k < 200; k++)
-        step[k] = (mylib_step){
-            k % 2 ? MYLIB_OP_add : MYLIB_OP_maximum, MYLIB_F64, {k == 0 ? 0 : 1 + k, k % 2, 0}};
-    return mylib_program_create(2, types, 0, NULL, 200, step, program);
 }
 
 static mylib_status create(void)
@@ -366,19 +347,12 @@ static long failures_seen;
 
 static void poison(void) { memcpy(out, initial_out, NBYTES); }
 
-/* Changes the thread's message, so that a call that sets none is noticed. */
-static void forget_message(char old[MESSAGE_SIZE])
-{
-    CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT);
-    snprintf(old, MESSAGE_SIZE, "%s", mylib_last_message());
-}
-
 /* Runs while the n-th allocation, or all from it on, fail; returns whether any has failed. */
 static int check_failure(const struct scenario *s, long n, int for_ever)
 {
-    char old[MESSAGE_SIZE];
+    char old[TEST_MESSAGE_SIZE];
     test_set_case("%s, allocation %ld fails%s", s->name, n, for_ever ? " for ever" : "");
-    forget_message(old);
+    test_forget_message(old);
     poison();
     CHECK(!s->needs_gpu || mylib_free_cached() == MYLIB_OK, "%s", mylib_last_message());
     fail_from = n;
@@ -433,6 +407,9 @@ static void check_scenario(const struct scenario *s)
 
 int main(void)
 {
+    static const mylib_step squares[] = {{MYLIB_OP_square, MYLIB_F64, {0, 0, 0}},
+                                         {MYLIB_OP_square, MYLIB_F64, {1, 0, 0}},
+                                         {MYLIB_OP_add, MYLIB_F64, {2, 3, 0}}};
     int gpus = 0;
     setenv("MYLIB_STREAM_SLOT_KIB", "64", 1); /* several pieces of each array */
     setenv("MYLIB_STREAM_THREADS", "2", 1);
@@ -454,9 +431,9 @@ int main(void)
     CHECK_OK(mylib_set_num_threads(THREADS));
     CHECK_STATUS(mylib_set_num_threads(-1), MYLIB_ERR_ARGUMENT); /* the message stays allocated */
     CHECK_OK(make_wide(&wide_program));
-    CHECK_OK(make_long(&long_program));
-    CHECK_OK(make_short(&short_program));
-    for (size_t i = 0; i < sizeof scenarios / sizeof *scenarios; i++)
+    long_program = test_long_program(200);
+    short_program = test_program(3, squares);
+    for (size_t i = 0; i < COUNT_OF(scenarios); i++)
         if ((gpus > 0 || !scenarios[i].needs_gpu) && test_takes_case(i, 2))
             check_scenario(&scenarios[i]);
     mylib_program_free(wide_program);

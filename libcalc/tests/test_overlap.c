@@ -174,7 +174,7 @@ static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng 
 {
     static const int64_t lengths[] = {0, 1, 2, 3, 7, 8, 9, 31, 64, 65, 255, 256, 257, 700};
     int64_t size = t->size, middle = BUFFER_SIZE / 2;
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         int64_t n = lengths[i];
         if ((n + 1) * size > middle)
             continue;
@@ -252,7 +252,6 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
     for (int i = 0; i < test_rounds(40); i++) {
         layout out, in[2];
         int64_t index[MYLIB_MAX_NDIM] = {0}, at[3], spread;
-        char texts[3][90];
         int aligned = !test_is_integer(t->type);
         random_shape(r, &out, 120);
         random_strides(r, &out, test_size(type), aligned);
@@ -280,10 +279,8 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
             continue;
 
         test_set_case("%s of %s in one buffer, out %s at %lld, a %s at %lld, b %s at %lld",
-                      op->name, t->name, layout_text(&out, texts[0], sizeof texts[0]),
-                      (long long)at[0], layout_text(&in[0], texts[1], sizeof texts[1]),
-                      (long long)at[1], layout_text(&in[1], texts[2], sizeof texts[2]),
-                      (long long)at[2]);
+                      op->name, t->name, layout_text(&out), (long long)at[0], layout_text(&in[0]),
+                      (long long)at[1], layout_text(&in[1]), (long long)at[2]);
         fill_values(r, t->type, BUFFER_SIZE / t->size, buffer);
         memcpy(expected, buffer, sizeof buffer);
         mylib_array array = layout_array(&out, type, test_cpu, buffer + at[0]);
@@ -342,8 +339,7 @@ static void test_large(rng *r)
     test_set_case("accumulate by mylib_map over %lld", (long long)n);
     memset(x + 1, 0, (size_t)n * sizeof *x);
     mylib_array array = {x + 1, test_cpu, MYLIB_I64, 1, &n, NULL};
-    mylib_array in[2] = {{x, test_cpu, MYLIB_I64, 1, &n, NULL},
-                         {y, test_cpu, MYLIB_I64, 1, &n, NULL}};
+    mylib_array in[2] = {test_row(x, MYLIB_I64, &n), test_row(y, MYLIB_I64, &n)};
     CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in));
     CHECK(x[n] == (int64_t)sum, "the last element is %lld, not %lld", (long long)x[n],
           (long long)sum);

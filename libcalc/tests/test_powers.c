@@ -105,8 +105,7 @@ static void test_conversions(void)
     static const int64_t n = 3;
     int64_t base[3] = {2, -3, 5}, exponents[3] = {1, 253, 2};
     const mylib_array to = {out, test_cpu, MYLIB_I8, 1, &n, NULL};
-    const mylib_array in[2] = {{base, test_cpu, MYLIB_I64, 1, &n, NULL},
-                               {exponents, test_cpu, MYLIB_I64, 1, &n, NULL}};
+    const mylib_array in[2] = {test_row(base, MYLIB_I64, &n), test_row(exponents, MYLIB_I64, &n)};
     test_set_case("powers of i64 in i8");
     memset(out, POISON, sizeof out);
     check_refused(mylib_map_as(power->op, MYLIB_I8, test_cpu, NULL, &to, in));
@@ -131,8 +130,7 @@ static void test_programs(void)
     mylib_program *program = NULL;
     const mylib_array to = {out, test_cpu, MYLIB_I32, 1, &n, NULL};
     const mylib_array total = {&sum, test_cpu, MYLIB_I64, 0, NULL, NULL};
-    const mylib_array in[2] = {{base, test_cpu, MYLIB_I32, 1, &n, NULL},
-                               {exponents, test_cpu, MYLIB_I32, 1, &n, NULL}};
+    const mylib_array in[2] = {test_row(base, MYLIB_I32, &n), test_row(exponents, MYLIB_I32, &n)};
     test_set_case("powers in programs");
     memcpy(three.value, &value, sizeof value);
     memset(out, POISON, sizeof out);
@@ -168,9 +166,8 @@ int main(void)
     rng r = rng_make(1);
     for (mylib_type type = MYLIB_I8; type <= MYLIB_I64; type++) {
         const test_type *t = &test_types[type];
-        for (int level = 0; level < TEST_LEVEL_COUNT; level++)
-            if (test_use_level(level))
-                test_rows(t, &r);
+        FOR_EACH_LEVEL(level)
+        test_rows(t, &r);
         test_arrays(t, test_cpu, &r);
         if (mylib_cuda_device_count(&gpus) == MYLIB_OK)
             test_arrays(t, first_gpu, &r);

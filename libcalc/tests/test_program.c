@@ -517,10 +517,9 @@ static void *run_often(void *argument)
     int64_t n = 30000 + 1000 * (intptr_t)argument, first = 17 * (intptr_t)argument;
     double *out = test_malloc((size_t)n * sizeof *out);
     for (int repeat = 0; repeat < 30; repeat++) {
-        const mylib_array in[4] = {{large_a + first, test_cpu, MYLIB_F64, 1, &n, NULL},
-                                   {large_b + first, test_cpu, MYLIB_F64, 1, &n, NULL},
-                                   {large_c + first, test_cpu, MYLIB_F32, 1, &n, NULL},
-                                   {large_i + first, test_cpu, MYLIB_I32, 1, &n, NULL}};
+        const mylib_array in[4] = {
+            test_row(large_a + first, MYLIB_F64, &n), test_row(large_b + first, MYLIB_F64, &n),
+            test_row(large_c + first, MYLIB_F32, &n), test_row(large_i + first, MYLIB_I32, &n)};
         const mylib_array result = {out, test_cpu, MYLIB_F64, 1, &n, NULL};
         memset(out, POISON, (size_t)n * sizeof *out);
         CHECK_OK(mylib_program_run(shared_program, test_cpu, NULL, &result, in));
@@ -560,10 +559,9 @@ static void test_large(rng *r)
     test_set_case("a large program, %lld elements", (long long)n);
     for (int repeat = 0; repeat < 4 && program != NULL; repeat++) {
         unsigned char *first = (unsigned char *)out + rng_below(r, 64);
-        const mylib_array in[4] = {{large_a, test_cpu, MYLIB_F64, 1, &n, NULL},
-                                   {large_b, test_cpu, MYLIB_F64, 1, &n, NULL},
-                                   {large_c, test_cpu, MYLIB_F32, 1, &n, NULL},
-                                   {large_i, test_cpu, MYLIB_I32, 1, &n, NULL}};
+        const mylib_array in[4] = {
+            test_row(large_a, MYLIB_F64, &n), test_row(large_b, MYLIB_F64, &n),
+            test_row(large_c, MYLIB_F32, &n), test_row(large_i, MYLIB_I32, &n)};
         const mylib_array result = {first, test_cpu, MYLIB_F64, 1, &n, NULL};
         memset(out, POISON, (size_t)(n + 16) * sizeof *out);
         CHECK_OK(mylib_program_run(program, test_cpu, NULL, &result, in));
@@ -996,8 +994,7 @@ static void test_arrays_refused(void)
     int32_t i[6] = {0};
     int64_t three = 3, two = 2, none = 0;
     const mylib_device gpu = {MYLIB_CUDA, 0};
-    mylib_array in[2] = {{x, test_cpu, MYLIB_F64, 1, &three, NULL},
-                         {i, test_cpu, MYLIB_I32, 1, &three, NULL}};
+    mylib_array in[2] = {test_row(x, MYLIB_F64, &three), test_row(i, MYLIB_I32, &three)};
     mylib_array out = {y, test_cpu, MYLIB_F64, 1, &three, NULL}, wrong = out;
     mylib_program *p = NULL;
     test_set_case("arrays that do not suit the program");

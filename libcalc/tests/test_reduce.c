@@ -45,7 +45,7 @@ static void test_lengths(const test_type *t, rng *r)
         fill_values(r, t->type, n + 1, values);
         run_diagonal(t, n, t->size, 0);
     }
-    for (size_t i = 0; i < sizeof around / sizeof *around; i++) {
+    for (size_t i = 0; i < COUNT_OF(around); i++) {
         fill_ordinary(r, t->type, around[i], values);
         run_diagonal(t, around[i], t->size, 0);
     }
@@ -71,7 +71,7 @@ static void test_matrices(const test_type *t, rng *r)
     static const int64_t shapes[][2] = {{0, 0}, {0, 5}, {5, 0},   {1, 1},   {1, 9},
                                         {9, 1}, {7, 7}, {20, 33}, {33, 20}, {120, 100}};
     fill_values(r, t->type, MAX_LENGTH, values);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         int64_t rows = shapes[i][0], columns = shapes[i][1], n = rows < columns ? rows : columns;
         int64_t c_order[2] = {columns * t->size, t->size}, f_order[2] = {t->size, rows * t->size};
         int64_t view[2] = {3 * (columns + 2) * t->size, 2 * t->size};
@@ -154,7 +154,7 @@ int main(void)
     test_begin("reduce");
     test_sum_types();
 
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
         if (!test_takes_case(i, 4))
             continue;
         CHECK_OK(mylib_set_num_threads(threads[i]));

@@ -19,15 +19,6 @@ typedef struct number {
     double re, im;
 } number;
 
-static double widen_f16(uint16_t h)
-{
-    int exponent = (h >> 10) & 31, fraction = h & 1023;
-    double x = exponent == 31  ? (fraction != 0 ? NAN : INFINITY)
-               : exponent == 0 ? ldexp(fraction, -24)
-                               : ldexp(1024 + fraction, exponent - 25);
-    return h & 0x8000 ? -x : x;
-}
-
 /* A real number as a carrying type holds it. */
 static double rounded(mylib_type carrier, double x)
 {
@@ -38,59 +29,21 @@ static double rounded(mylib_type carrier, double x)
 static number load(mylib_type type, const void *p)
 {
     number x = {0, 0, 0};
-    switch (type) {
-#define INTEGER(s, T, E) \
-    case MYLIB_##E: { \
-        T value; \
-        memcpy(&value, p, sizeof value); \
-        x.i = (int64_t)value; \
-        x.re = (double)value; \
-        break; \
-    }
-        INTEGER(i8, int8_t, I8)
-        INTEGER(i16, int16_t, I16)
-        INTEGER(i32, int32_t, I32)
-        INTEGER(i64, int64_t, I64)
-        INTEGER(u8, uint8_t, U8)
-        INTEGER(u16, uint16_t, U16)
-        INTEGER(u32, uint32_t, U32)
-        INTEGER(u64, uint64_t, U64)
-        INTEGER(bool, uint8_t, BOOL)
-#undef INTEGER
-    case MYLIB_F16: {
-        uint16_t h;
-        memcpy(&h, p, sizeof h);
-        x.re = widen_f16(h);
-        break;
-    }
-    case MYLIB_F32:
-    case MYLIB_C64: {
-        float parts[2] = {0, 0};
-        memcpy(parts, p, (size_t)test_size(type));
-        x.re = (double)parts[0];
-        x.im = (double)parts[1];
-        break;
-    }
-    default: {
-        double parts[2] = {0, 0};
-        memcpy(parts, p, (size_t)test_size(type));
-        x.re = parts[0];
-        x.im = parts[1];
-    }
-    }
+    double parts[2];
+    reference_convert(MYLIB_C128, type, p, parts);
+    if (test_is_integer(type))
+        reference_convert(MYLIB_I64, type, p, &x.i);
+    x.re = parts[0], x.im = parts[1];
     return x;
 }
 
 static void store(mylib_type type, number x, void *p)
 {
-    float single[2] = {(float)x.re, (float)x.im};
-    double parts[2] = {x.re, x.im};
-    if (test_is_integer(type)) /* little-endian: the low bytes */
-        memcpy(p, &x.i, (size_t)test_size(type));
-    else if (type == MYLIB_F32 || type == MYLIB_C64)
-        memcpy(p, single, (size_t)test_size(type));
+    const double parts[2] = {x.re, x.im};
+    if (test_is_integer(type))
+        reference_convert(type, MYLIB_I64, &x.i, p);
     else
-        memcpy(p, parts, (size_t)test_size(type));
+        reference_convert(type, MYLIB_C128, parts, p);
 }
 
 static int is_nan(number x) { return isnan(x.re) || isnan(x.im); }
@@ -303,7 +256,7 @@ static void test_lengths(rng *r)
                                       4096, 4097, 6143, 6145, 8193, 10240, 20481, 65537};
     for (int type = 0; type < TEST_COMPUTED_COUNT; type++) {
         for (int reduction = 0; reduction < 4; reduction++) {
-            for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+            for (size_t i = 0; i < COUNT_OF(lengths); i++) {
                 reduction_case c =
                     reduction_of((mylib_reduction)reduction, (mylib_type)type, (mylib_type)type, 1);
                 if (c.out_type == MYLIB_F16 || (lengths[i] == 0 && reduction >= MYLIB_MIN))
@@ -329,7 +282,7 @@ static void test_first(rng *r, const char *where)
                                       19,   20,   255,  256,  257,  511,  513,  2047, 2048,
                                       2049, 2303, 2304, 2305, 4095, 4096, 4097, 6145, 65539};
     static const int64_t widths[] = {1, 2, 7, 8, 25, 40};
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         for (int k = 0; k < 24; k++) {
             const mylib_type type = k % 2 ? MYLIB_C128 : MYLIB_C64;
             const int64_t size = test_size(type), n = lengths[i], width = widths[k / 2 % 6];
@@ -362,7 +315,7 @@ static void test_large(rng *r, int threads)
                                         {300, 4001},  {4001, 300},  {3, 400001}, {400001, 3}};
     char where[40];
     snprintf(where, sizeof where, "%d threads", threads);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+    for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         int first = (int)rng_below(r, 6);
         for (int round = 0; round < test_rounds(6); round++) {
             int k = (first + round) % 6;
@@ -391,7 +344,7 @@ static void test_dot(rng *r)
     static const int64_t lengths[] = {0, 1, 7, 256, 300, 2048, 2049, 9000, 200001};
     for (int t = 0; t < TEST_COMPUTED_COUNT; t++) {
         mylib_type type = (mylib_type)t, carrier = reduction_type(MYLIB_SUM, type);
-        for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        for (size_t i = 0; i < COUNT_OF(lengths); i++) {
             int64_t n = lengths[i], size = test_size(type), step = rng_once_in(r, 2) ? 1 : -3;
             int64_t strides[2] = {size, step * size};
             unsigned char *a = test_malloc((size_t)(n * size)),
@@ -538,7 +491,7 @@ int main(void)
         test_accuracy(&r);
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
-    for (size_t i = 0; i < sizeof threads / sizeof *threads; i++) {
+    for (size_t i = 0; i < COUNT_OF(threads); i++) {
         CHECK_OK(mylib_set_num_threads(threads[i]));
         test_large(&r, threads[i]);
         test_random(&r, test_rounds(20), 1000000, "large");

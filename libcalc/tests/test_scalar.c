@@ -130,7 +130,7 @@ static void test_i64(void)
                                     INT64_MAX,
                                     INT64_MIN + 1,
                                     INT64_MIN};
-    const int count = sizeof edges / sizeof *edges;
+    const int count = COUNT_OF(edges);
     rng r = rng_make(1);
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
         for (int i = 0; i < count; i++)
@@ -274,7 +274,7 @@ static void test_inexact(void)
 {
     static const double edges[] = {0.0,   -0.0,   1,      -1,      0.5,      -2.5,      3,
                                    1e308, -1e308, 5e-324, -5e-324, INFINITY, -INFINITY, NAN};
-    const int count = sizeof edges / sizeof *edges;
+    const int count = COUNT_OF(edges);
     rng r = rng_make(2);
     for (const test_op *op = test_ops; op < test_ops + MYLIB_OP_COUNT; op++) {
         for (int i = 0; i < count; i++) {

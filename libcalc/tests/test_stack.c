@@ -123,7 +123,7 @@ static shape shapes[] = {
     {1, {100}},      {1, {200003}},      {2, {300, 200}},       {2, {700, 3}},
     {2, {3, 20000}}, {3, {130, 2, 150}}, {MYLIB_MAX_NDIM, {0}},
 };
-#define SHAPE_COUNT ((int)(sizeof shapes / sizeof *shapes))
+#define SHAPE_COUNT COUNT_OF(shapes)
 
 /* ---- Calls --------------------------------------------------------------------------------- */
 
@@ -244,8 +244,8 @@ static void test_maps(void)
     static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_divide, MYLIB_OP_equal, MYLIB_OP_absolute,
                                    MYLIB_OP_greater};
     static const mylib_type types[] = {MYLIB_I8, MYLIB_U64, MYLIB_F16, MYLIB_F64, MYLIB_C128};
-    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
-        for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    for (size_t i = 0; i < COUNT_OF(ops); i++) {
+        for (size_t t = 0; t < COUNT_OF(types); t++) {
             for (int s = 0; s < SHAPE_COUNT; s++) {
                 for (int o = C_ORDER; o <= REPEATED; o++) {
                     const shape *h = &shapes[s];
@@ -329,7 +329,7 @@ static void put_reduced(mylib_type type, const shape *h, int way)
 static void test_reductions(void)
 {
     static const mylib_type types[] = {MYLIB_I8, MYLIB_F16, MYLIB_F32, MYLIB_F64, MYLIB_C128};
-    for (size_t t = 0; t < sizeof types / sizeof *types; t++) {
+    for (size_t t = 0; t < COUNT_OF(types); t++) {
         for (int s = 0; s < SHAPE_COUNT; s++) {
             const shape *h = &shapes[s];
             for (int way = 0; way < 5; way++) {
@@ -353,7 +353,7 @@ static void test_reductions(void)
 
 static void test_programs(void)
 {
-    for (size_t p = 0; p < sizeof programs / sizeof *programs; p++) {
+    for (size_t p = 0; p < COUNT_OF(programs); p++) {
         const making *m = &programs[p];
         c.making = m;
         check(call_create, "program %d is created", (int)p);

@@ -8,14 +8,6 @@
 
 #define POISON 0xa5
 
-static const char *shape_text(const layout *l)
-{
-    static _Thread_local char texts[3][90];
-    static _Thread_local unsigned next;
-    char *text = texts[next++ % 3];
-    return layout_text(l, text, sizeof texts[0]);
-}
-
 /* Computes, and compares every element and every byte between the elements. */
 static void run(const test_op *op, const test_type *t, const layout *out, const layout *in, rng *r)
 {
@@ -37,8 +29,8 @@ static void run(const test_op *op, const test_type *t, const layout *out, const 
             data[k][i] = (unsigned char)rng_next(r);
         fill_values(r, t->type, in[k].span / t->size, data[k]);
     }
-    test_set_case("%s of %s, out %s, a %s, b %s", op->name, t->name, shape_text(out),
-                  shape_text(&in[0]), op->arity == 2 ? shape_text(&in[1]) : "-");
+    test_set_case("%s of %s, out %s, a %s, b %s", op->name, t->name, layout_text(out),
+                  layout_text(&in[0]), op->arity == 2 ? layout_text(&in[1]) : "-");
     if (CHECK_OK(mylib_map(op->op, test_cpu, NULL, &array, arrays)) && layout_count(out) > 0) {
         const unsigned char *b = data[0];
         int64_t wrong = 0;
@@ -105,7 +97,7 @@ static const struct known {
 static void test_known(const test_op *op, const test_type *t, rng *r)
 {
     mylib_type type = test_result_type(op, t->type);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+    for (size_t i = 0; i < COUNT_OF(known); i++) {
         const struct known *k = &known[i];
         if (!test_takes_case(i + (size_t)t->type, 3))
             continue;
@@ -128,8 +120,7 @@ static void test_default_strides(rng *r)
     int64_t shape[3] = {3, 4, 5}, row[1] = {5};
     float out[60], a[60], b[5];
     mylib_array array = {out, test_cpu, MYLIB_F32, 3, shape, NULL};
-    mylib_array in[2] = {{a, test_cpu, MYLIB_F32, 3, shape, NULL},
-                         {b, test_cpu, MYLIB_F32, 1, row, NULL}};
+    mylib_array in[2] = {{a, test_cpu, MYLIB_F32, 3, shape, NULL}, test_row(b, MYLIB_F32, row)};
     test_set_case("strides NULL");
     fill_ordinary(r, MYLIB_F32, 60, a);
     fill_ordinary(r, MYLIB_F32, 5, b);
@@ -158,8 +149,7 @@ static void test_empty(void)
     double a = 1;
     int64_t none = 0, one = 1;
     mylib_array array = {NULL, test_cpu, MYLIB_F64, 1, &none, NULL};
-    mylib_array in[2] = {{&a, test_cpu, MYLIB_F64, 1, &one, NULL},
-                         {&a, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+    mylib_array in[2] = {test_row(&a, MYLIB_F64, &one), {&a, test_cpu, MYLIB_F64, 0, NULL, NULL}};
     test_set_case("one element broadcast to none");
     CHECK_OK(mylib_map(MYLIB_OP_add, test_cpu, NULL, &array, in));
     CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, 0, NULL, 8, NULL, 8, NULL, 8));

@@ -165,21 +165,6 @@ static void test_flags(rng *r)
     free_triple(&t);
 }
 
-/* The rounding mode of the caller does not change for the call, nor after it. */
-static void test_environment(rng *r)
-{
-    const int64_t n = 1 << 20;
-    triple t = make_triple(n, 8);
-    fill_ordinary(r, MYLIB_F64, n, t.a);
-    fill_ordinary(r, MYLIB_F64, n, t.b);
-    test_set_case("the caller's rounding mode");
-    fesetround(FE_UPWARD);
-    CHECK_OK(mylib_map1(MYLIB_OP_add, MYLIB_F64, n, t.out, 8, t.a, 8, t.b, 8));
-    CHECK(fegetround() == FE_UPWARD, "it was changed to %#x", fegetround());
-    fesetround(FE_TONEAREST);
-    free_triple(&t);
-}
-
 /* ---- Many callers ---------------------------------------------------------------------------- */
 
 static unsigned char shared_a[4000 * TEST_MAX_SIZE], shared_b[4000 * TEST_MAX_SIZE];
@@ -237,7 +222,7 @@ static void *call_many(void *argument)
                   fetestexcept(FE_ALL_EXCEPT));
         }
         /* Results do not depend on the level, so anyone may change it at any time. */
-        if (round % 10 == 0 && mylib_set_cpu_level(test_levels[rng_below(&r, 4)]) != MYLIB_OK)
+        if (round % 10 == 0 && mylib_set_cpu_level(PICK(&r, test_levels)) != MYLIB_OK)
             CHECK_OK(mylib_set_cpu_level(NULL));
     }
     free(out);
@@ -457,7 +442,7 @@ int main(void)
     test_thread_count(config.threads);
 
     rng r = rng_make(1);
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+    for (size_t i = 0; i < COUNT_OF(counts); i++) {
         int threads = counts[i];
         CHECK_OK(mylib_set_num_threads(threads));
         test_thread_count(threads);
@@ -469,7 +454,6 @@ int main(void)
     CHECK_OK(mylib_set_num_threads(4));
     test_large_unaligned(&r);
     test_flags(&r);
-    test_environment(&r);
     test_callers();
     test_cancel(&r);
     test_fork(&r);

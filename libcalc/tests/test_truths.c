@@ -83,7 +83,7 @@ static void test_type_of(rng *r, const test_type *t)
                                       64,  65,  127, 128,  129,  255,  256,  257, 511, 512,
                                       513, 600, 999, 1024, 1025, 2047, 2049, 4095};
     mylib_program *program = new_program(t->type);
-    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+    for (size_t i = 0; i < COUNT_OF(lengths); i++) {
         const int64_t n = lengths[i], m = 1 + rng_below(r, 12), gap = rng_below(r, 3) * t->size;
         const int64_t rows[2] = {n * t->size + gap, t->size},
                       spaced[2] = {t->size, m * 2 * t->size};

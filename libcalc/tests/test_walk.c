@@ -112,8 +112,6 @@ static void walk(const mylib_strided_args *p, int64_t count, const element *elem
     }
 }
 
-static char text[4][90];
-
 static void run(const mylib_statement *s, const layout *l, mylib_layout *given)
 {
     static element elements[MAX_COUNT];
@@ -126,11 +124,9 @@ static void run(const mylib_statement *s, const layout *l, mylib_layout *given)
     if (given->ndim > MYLIB_STRIDED_MAX_NDIM)
         return;
     mylib_strided_init(&args, s, given);
-    test_set_case(
-        "walk of %d bytes, out %s, a %s, b %s; across %d, access %d, %d",
-        (int)mylib_type_size((mylib_type)s->type), layout_text(&l[0], text[0], sizeof text[0]),
-        layout_text(&l[1], text[1], sizeof text[1]), layout_text(&l[2], text[2], sizeof text[2]),
-        args.walk.across, args.access[0], args.access[1]);
+    test_set_case("walk of %d bytes, out %s, a %s, b %s; across %d, access %d, %d",
+                  (int)mylib_type_size((mylib_type)s->type), layout_text(&l[0]), layout_text(&l[1]),
+                  layout_text(&l[2]), args.walk.across, args.access[0], args.access[1]);
     CHECK(args.walk.across * (MYLIB_CUDA_THREADS / args.walk.across) * 2 > MYLIB_CUDA_THREADS,
           "most threads are idle");
     memset(seen, 0, (size_t)given->count);
@@ -248,7 +244,7 @@ static void test_choices(void)
         {"rows backwards", 4 * (N - 1), {4 * N, -4}, MYLIB_ACCESS_VECTOR},
         {"every other column", 0, {8 * N, 8}, MYLIB_ACCESS_ELEMENT},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT_OF(cases); i++) {
         const mylib_statement s = statement_of(MYLIB_F32, 0);
         mylib_strided_args args;
         mylib_strides strides[3];

@@ -60,6 +60,10 @@ static ALWAYS_INLINE __m512d fma_with(__m512d a, __m512d b, double c)
 {
     return _mm512_fmadd_pd(a, b, all_f64(c));
 }
+static ALWAYS_INLINE __m512d horner_3_lanes(__m512d z, __m512d p, double a, double b, double c)
+{
+    return fma_with(z, fma_with(z, fma_with(z, p, a), b), c);
+}
 
 /*
  * n / d and, for x >= 0, the square root of x, with relative errors of 2^-42 and 2^-40.  They
@@ -311,9 +315,7 @@ static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
     const __m512d base = FMA_F64(s.k, all_f64(0x1.62e42fefa39efp-1), entries(lanes_log, s.index));
     __m512d p = fma_with(r, all_f64(-0x1.541b8a00ee56cp-3), 0x1.99fff69d2764fp-3);
     p = fma_with(r, p, -0x1.00002ad178f48p-2);
-    p = fma_with(r, p, 0x1.555550d7824a9p-2);
-    p = fma_with(r, p, -0x1.fffffffe0aa16p-2);
-    p = fma_with(r, p, 0x1.0000000003c13p0);
+    p = horner_3_lanes(r, p, 0x1.555550d7824a9p-2, -0x1.fffffffe0aa16p-2, 0x1.0000000003c13p0);
     return FMA_F64(r, p, base);
 }
 static ALWAYS_INLINE __m512d log_lanes_f64(__m512d x)
@@ -481,12 +483,8 @@ static ALWAYS_INLINE t_lanes_arcsine arcsine_of_lanes(__m512d x)
     const __m512d z = _mm512_mask_mul_pd(size * size, is_above, rest, all_f64(0.5));
     const __m512d s = _mm512_mask_mov_pd(size, is_above, root_of_lanes(rest + rest));
     __m512d p = fma_with(z, all_f64(0x1.0d7de72801388p-5), 0x1.053ef29ad67d8p-9);
-    p = fma_with(z, p, 0x1.522e8753abf1dp-6);
-    p = fma_with(z, p, 0x1.6643f9f6358d3p-6);
-    p = fma_with(z, p, 0x1.f2819889d16b2p-6);
-    p = fma_with(z, p, 0x1.6db25d31fbe86p-5);
-    p = fma_with(z, p, 0x1.33334085b36e2p-4);
-    p = fma_with(z, p, 0x1.55555547e1602p-3);
+    p = horner_3_lanes(z, p, 0x1.522e8753abf1dp-6, 0x1.6643f9f6358d3p-6, 0x1.f2819889d16b2p-6);
+    p = horner_3_lanes(z, p, 0x1.6db25d31fbe86p-5, 0x1.33334085b36e2p-4, 0x1.55555547e1602p-3);
     const t_lanes_arcsine a = {FMA_F64(s * z, p, s), is_above};
     return a;
 }

@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "counting.h"
 #include "flags.h"
-#include "internal.h"
 
 /* The maximum threads of one call; with more, memory is the limit. */
 #define MAX_THREADS 256
@@ -91,7 +91,7 @@ static int processors(void)
     if (count < 1)
         count = sysconf(_SC_NPROCESSORS_ONLN);
     pthread_setcancelstate(cancels, NULL);
-    return count < 1 ? 1 : count < MAX_THREADS ? (int)count : MAX_THREADS;
+    return count < 1 ? 1 : (int)mylib_lesser(count, MAX_THREADS);
 }
 
 static atomic_int thread_limit, processor_count; /* 0: not known yet */
@@ -101,9 +101,7 @@ static int default_threads(void)
 {
     const char *text = getenv("OMP_NUM_THREADS");
     long asked = text != NULL ? strtol(text, NULL, 10) : 0;
-    if (asked < 1)
-        return atomic_load(&processor_count);
-    return asked < MAX_THREADS ? (int)asked : MAX_THREADS;
+    return asked < 1 ? atomic_load(&processor_count) : (int)mylib_lesser(asked, MAX_THREADS);
 }
 
 int mylib_cpu_threads(void)
@@ -127,9 +125,8 @@ mylib_status mylib_set_num_threads(int threads)
         return mylib_fail(MYLIB_ERR_ARGUMENT,
                           "%d threads: expected 1 or more, or 0 for the default", threads);
     (void)mylib_cpu_threads();
-    atomic_store(&thread_limit, threads == 0            ? default_threads()
-                                : threads < MAX_THREADS ? threads
-                                                        : MAX_THREADS);
+    threads = threads == 0 ? default_threads() : (int)mylib_lesser(threads, MAX_THREADS);
+    atomic_store(&thread_limit, threads);
     return MYLIB_OK;
 }
 
@@ -299,8 +296,7 @@ static void end_job(job *j)
 
 void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context)
 {
-    if (threads > n)
-        threads = (int)n;
+    threads = (int)mylib_lesser(threads, n);
     if (threads <= 1) {
         for (int64_t i = 0; i < n; i++)
             task(context, 0, i);

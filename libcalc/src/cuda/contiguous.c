@@ -33,18 +33,17 @@ static int set_operand(const mylib_statement *s, const mylib_layout *layout, int
             memcpy(args->constant[slot] + at, args->constant[slot], size);
         return 1;
     }
-    if (layout->count == 1 || layout->strides[k][layout->ndim - 1] == 0)
+    if (layout->count == 1 || layout->strides[k][layout->ndim - 1] == 0) {
         args->kind[slot] =
             is_converted ? MYLIB_CONTIGUOUS_CONVERTED_SINGLE : MYLIB_CONTIGUOUS_SINGLE;
-    else if (!mylib_contiguous_reads((mylib_type)s->type, type) ||
-             !is_contiguous(layout, k, input_size))
-        return 0;
-    else
+    } else {
+        if (!mylib_contiguous_reads((mylib_type)s->type, type) ||
+            !is_contiguous(layout, k, input_size))
+            return 0;
         args->kind[slot] =
             is_converted ? MYLIB_CONTIGUOUS_CONVERTED_VECTOR : MYLIB_CONTIGUOUS_VECTOR;
-    if (args->kind[slot] == MYLIB_CONTIGUOUS_VECTOR ||
-        args->kind[slot] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR)
         args->is_by_elements |= !is_aligned(layout, k, (size_t)vector * input_size);
+    }
     args->in[slot] = layout->data[k];
     args->type[slot] = (uint8_t)type;
     args->has_conversions |= is_converted;

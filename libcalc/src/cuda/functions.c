@@ -100,8 +100,7 @@ mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *
         sizes += needs_packing(s, layout, k) ? size_of(s, k) : 0;
     if (sizes == 0)
         return run_piece(&p, layout);
-    int64_t most = mylib_cuda_piece(MYLIB_TEMPORARY_NBYTES, sizes);
-    most = most < layout->count ? most : layout->count;
+    int64_t most = mylib_lesser(mylib_cuda_piece(MYLIB_TEMPORARY_NBYTES, sizes), layout->count);
     for (int k = 0; k <= s->operands; k++) {
         offset[k] = nbytes;
         if (needs_packing(s, layout, k))

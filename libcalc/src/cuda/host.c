@@ -281,10 +281,10 @@ typedef struct job {
     int device, gpus; /* the first GPU, and their number */
     ring *ring[MYLIB_CUDA_MAX_DEVICES];
     _Atomic int64_t next;
-    atomic_int failed;
-    pthread_mutex_t lock; /* guards the fields below */
+    atomic_int failed; /* the worker that sets it writes the status and the message */
     mylib_status st;
     char message[MYLIB_MESSAGE_SIZE];
+    unsigned flags; /* MYLIB_FLAG_*, when all workers are done */
 } job;
 
 static int is_pinned(const char *begin, const char *end)
@@ -326,9 +326,8 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
     char *row = element_at(l, k, begin, index);
     row -= index[inner] * stride;
     while (n > 0) {
-        int64_t m = l->shape[inner] - index[inner];
+        int64_t m = mylib_lesser(l->shape[inner] - index[inner], n);
         char *at = row + index[inner] * stride;
-        m = m < n ? m : n;
         if (unpack)
             mylib_copy_strided(size, m, at, stride, packed, (int64_t)size);
         else
@@ -343,8 +342,8 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
 /* Returns the first element of piece p, and the number of its elements. */
 static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 {
-    int64_t at = p % j->row_pieces * j->piece, left = j->row - at;
-    *n = left < j->piece ? left : j->piece;
+    int64_t at = p % j->row_pieces * j->piece;
+    *n = mylib_lesser(j->row - at, j->piece);
     return p / j->row_pieces * j->row + at;
 }
 
@@ -528,12 +527,10 @@ static void run_worker(void *context, int thread, int64_t worker)
     mylib_status st = stream_through(j, slots);
     if (st != MYLIB_OK) {
         /* Messages belong to threads: pass this one on to the caller. */
-        pthread_mutex_lock(&j->lock);
         if (!atomic_exchange(&j->failed, 1)) {
             j->st = st;
             snprintf(j->message, sizeof j->message, "%s", mylib_last_message());
         }
-        pthread_mutex_unlock(&j->lock);
         /* The caller may free its memory when this returns: wait for work that still uses it. */
         for (int i = 0; i < SLOTS_PER_WORKER; i++) {
             CUDA_CLEANUP(cudaStreamSynchronize(slots[i].stream));
@@ -551,6 +548,9 @@ static int can_raise(const mylib_statement *s)
     switch (s->opcode) {
     case MYLIB_OPCODE_CONVERT:
     case MYLIB_OPCODE_SELECT:
+    case MYLIB_OP_minimum:
+    case MYLIB_OP_maximum:
+    case MYLIB_OP_negative:
         return 0;
     case MYLIB_OP_divide:
     case MYLIB_OP_floor_divide:
@@ -558,10 +558,6 @@ static int can_raise(const mylib_statement *s)
     case MYLIB_OP_fmod:
     case MYLIB_OP_reciprocal:
         return 1;
-    case MYLIB_OP_minimum:
-    case MYLIB_OP_maximum:
-    case MYLIB_OP_negative:
-        return 0;
     default:
         return !is_integer && (!mylib_is_function(s->opcode) || can_warn((mylib_op)s->opcode));
     }
@@ -627,12 +623,12 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     int64_t wanted = l->count / (workers * 2 * SLOTS_PER_WORKER) + 1;
     int64_t least = 64 * 1024;
     wanted = wanted < least ? least : wanted;
-    choose_cut(j, wanted < most ? wanted : most);
+    choose_cut(j, mylib_lesser(wanted, most));
     j->zero_copy = j->on_gpu == NO_OPERAND && pinned == 0 && j->pieces == 1 &&
                    (size_t)l->count * element_nbytes <= ZERO_COPY_NBYTES;
 
     size_t offset = 0;
-    int64_t n = j->piece < l->count ? j->piece : l->count;
+    int64_t n = mylib_lesser(j->piece, l->count);
     for (int k = 0; k < l->operands; k++) {
         j->offset[k] = offset;
         if (j->route[k] != CONSTANT && j->route[k] != ON_GPU)
@@ -654,7 +650,7 @@ static void begin_job(job *j, int device, const mylib_program *program, const my
 }
 
 /* Streams all pieces through the rings of the job's GPUs, on as many threads as pay. */
-static mylib_status stream_pieces(job *j, unsigned *flags_ret)
+static mylib_status stream_pieces(job *j)
 {
     const int threads = mylib_cpu_threads();
     int held = 0;
@@ -676,18 +672,14 @@ static mylib_status stream_pieces(job *j, unsigned *flags_ret)
         for (int i = 0; i < r->slots; i++)
             *r->slot[i].flags = 0;
     }
-    pthread_mutex_init(&j->lock, NULL);
     choose_pieces(j, slot_nbytes, workers);
-    if (j->pieces < workers)
-        workers = (int)j->pieces;
+    workers = (int)mylib_lesser(j->pieces, workers);
     mylib_cpu_parallel(workers, workers, run_worker, j);
-    pthread_mutex_destroy(&j->lock);
-    if (j->st != MYLIB_OK)
-        MYLIB_TRY(mylib_fail(j->st, "%s", j->message));
-    *flags_ret = 0;
+    if (j->st != MYLIB_OK) /* a worker's message needs memory */
+        MYLIB_TRY(mylib_fail(j->st, "%s", *j->message ? j->message : "no memory for a message"));
     for (int k = 0; k < j->gpus; k++)
         for (int i = 0; i < j->ring[k]->slots; i++)
-            *flags_ret |= *j->ring[k]->slot[i].flags;
+            j->flags |= *j->ring[k]->slot[i].flags;
 out:
     while (held > 0)
         pthread_mutex_unlock(&j->ring[--held]->lock);
@@ -696,7 +688,6 @@ out:
 
 mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib_layout *layout)
 {
-    unsigned flags;
     job j;
     const int is_all = device == MYLIB_ALL_GPUS;
     device = mylib_first_gpu(device);
@@ -709,10 +700,10 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
         nbytes += mylib_layout_is_single(layout, k) ? 0 : (size_t)layout->count * j.size[k];
     if (is_all && nbytes >= ALL_GPUS_NBYTES)
         j.gpus = mylib_cuda_all();
-    RETURN_IF_ERROR(stream_pieces(&j, &flags));
-    mylib_raise_flags((flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
-                      (flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
-                      (flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
+    RETURN_IF_ERROR(stream_pieces(&j));
+    mylib_raise_flags((j.flags & MYLIB_FLAG_INVALID ? FE_INVALID : 0) |
+                      (j.flags & MYLIB_FLAG_DIVBYZERO ? FE_DIVBYZERO : 0) |
+                      (j.flags & MYLIB_FLAG_OVERFLOW ? FE_OVERFLOW : 0));
     return MYLIB_OK;
 }
 
@@ -758,7 +749,6 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
                                   mylib_type dst_type, mylib_type src_type, int dst_is_host)
 {
     const int host = dst_is_host ? 0 : 1, gpu = 1 - host;
-    unsigned flags;
     mylib_operation conversion;
     job j;
     ENTER_DEVICE(device);
@@ -789,7 +779,7 @@ mylib_status mylib_cuda_copy_host(int device, void *stream, const mylib_layout *
     if (nbytes <= SMALL_NBYTES)
         return copy_small(&j, stream);
     RETURN_IF_ERROR(mylib_cuda_record(device, stream, &j.begins));
-    const mylib_status st = stream_pieces(&j, &flags);
+    const mylib_status st = stream_pieces(&j);
     mylib_cuda_release_event(device, j.begins);
     return st;
 }

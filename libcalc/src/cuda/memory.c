@@ -167,19 +167,19 @@ static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
 }
 
 /* Describes the memory of the current device. */
-static mylib_status memory_info(int device, mylib_memory_info *info)
+static mylib_status memory_info(int device, mylib_memory_info *info_ret)
 {
     size_t free_nbytes, total_nbytes;
     cudaMemPool_t pool = atomic_load(&pools[device]);
-    info->used_nbytes = atomic_load(&used_nbytes[device]);
-    info->limit_nbytes = ~atomic_load(&unlimited_nbytes[device]);
-    info->held_nbytes = 0;
+    mylib_memory_info info = {.used_nbytes = atomic_load(&used_nbytes[device]),
+                              .limit_nbytes = ~atomic_load(&unlimited_nbytes[device])};
     if (pool != NULL)
         CUDA_RETURN_IF_ERROR(
-            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &info->held_nbytes));
+            cudaMemPoolGetAttribute(pool, cudaMemPoolAttrReservedMemCurrent, &info.held_nbytes));
     CUDA_RETURN_IF_ERROR(cudaMemGetInfo(&free_nbytes, &total_nbytes));
-    info->free_nbytes = free_nbytes;
-    info->total_nbytes = total_nbytes;
+    info.free_nbytes = free_nbytes;
+    info.total_nbytes = total_nbytes;
+    *info_ret = info;
     return MYLIB_OK;
 }
 
@@ -385,12 +385,9 @@ mylib_status mylib_pointer_device(const void *ptr, mylib_device *device_ret)
 
 mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret)
 {
-    mylib_memory_info info;
     RETURN_IF_NULL(info_ret);
     ENTER_DEVICE(index);
-    RETURN_IF_ERROR(memory_info(index, &info));
-    *info_ret = info;
-    return MYLIB_OK;
+    return memory_info(index, info_ret);
 }
 
 mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes)
@@ -428,21 +425,16 @@ mylib_status mylib_free_pinned(void *ptr)
     return MYLIB_OK;
 }
 
-static mylib_status trim_pool(int device, cudaMemPool_t pool)
-{
-    ENTER_DEVICE(device);
-    if (free_spare(device)) /* trimming reclaims only completed frees */
-        RETURN_IF_ERROR(mylib_cuda_synchronize(device, NULL));
-    CUDA_RETURN_IF_ERROR(cudaMemPoolTrimTo(pool, 0));
-    return MYLIB_OK;
-}
-
 mylib_status mylib_cuda_trim_pools(void)
 {
     for (int i = 0; i < MYLIB_CUDA_MAX_DEVICES; i++) {
         cudaMemPool_t pool = atomic_load(&pools[i]);
-        if (pool != NULL)
-            RETURN_IF_ERROR(trim_pool(i, pool));
+        if (pool == NULL)
+            continue;
+        ENTER_DEVICE(i);
+        if (free_spare(i)) /* trimming reclaims only completed frees */
+            RETURN_IF_ERROR(mylib_cuda_synchronize(i, NULL));
+        CUDA_RETURN_IF_ERROR(cudaMemPoolTrimTo(pool, 0));
     }
     return MYLIB_OK;
 }

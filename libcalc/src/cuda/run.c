@@ -307,20 +307,6 @@ static int try_fused(call *c, mylib_layout *layout, mylib_status *st_ret)
 
 /* ---- Programs ------------------------------------------------------------------------------ */
 
-/* Runs the call's program over the layout; changes the call's temporary memory. */
-static mylib_status enqueue(call *c, mylib_layout *layout)
-{
-    const mylib_program *p = c->program;
-    if (p->statements == 1)
-        return run_statement(c, 0, layout);
-#ifdef MYLIB_CUDA_FUSED
-    mylib_status st;
-    if (try_fused(c, layout, &st))
-        return st;
-#endif
-    return run_with_temporaries(c, layout, p->registers, p->max_register_size, run_statements);
-}
-
 /* Returns the temporary memory of run_with_temporaries(). */
 static size_t temporary_nbytes(size_t room, int64_t count, int places, size_t size)
 {
@@ -347,7 +333,15 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
                                 mylib_layout *layout, size_t room)
 {
     call c = {device, stream, program, NULL, 0, room};
-    return enqueue(&c, layout);
+    if (program->statements == 1)
+        return run_statement(&c, 0, layout);
+#ifdef MYLIB_CUDA_FUSED
+    mylib_status st;
+    if (try_fused(&c, layout, &st))
+        return st;
+#endif
+    return run_with_temporaries(&c, layout, program->registers, program->max_register_size,
+                                run_statements);
 }
 
 mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *program,

@@ -51,12 +51,8 @@ MYLIB_FN double exp_tail(double r, double square)
     double p = 0x1.1f74dfcbc309dp-27;
     p = FMA(p, r, 0x1.af61290661cb1p-24);
     p = FMA(p, r, 0x1.27e4ddf3067e5p-20);
-    p = FMA(p, r, 0x1.71ddf7107aaa3p-17);
-    p = FMA(p, r, 0x1.a01a01a39aebap-14);
-    p = FMA(p, r, 0x1.a01a01b052ae1p-11);
-    p = FMA(p, r, 0x1.6c16c16c174dcp-8);
-    p = FMA(p, r, 0x1.111111110f5ep-5);
-    p = FMA(p, r, 0x1.5555555555552p-3);
+    p = horner_3(r, p, 0x1.71ddf7107aaa3p-17, 0x1.a01a01a39aebap-14, 0x1.a01a01b052ae1p-11);
+    p = horner_3(r, p, 0x1.6c16c16c174dcp-8, 0x1.111111110f5ep-5, 0x1.5555555555552p-3);
     return FMA(r, 0x1.5555555555559p-2, square * p);
 }
 
@@ -175,30 +171,18 @@ MYLIB_FN double expm1_f64(double x)
 MYLIB_FN double exp_slope(double r)
 {
     double p = 0x1.ae7fb59fa36e7p-26;
-    p = FMA(p, r, 0x1.28a27a1f0a9e5p-22);
-    p = FMA(p, r, 0x1.71de7b325e233p-19);
-    p = FMA(p, r, 0x1.a019a6b60cda2p-16);
-    p = FMA(p, r, 0x1.a01a017af6bbdp-13);
-    p = FMA(p, r, 0x1.6c16c17f28c76p-10);
-    p = FMA(p, r, 0x1.1111111117ddcp-7);
-    p = FMA(p, r, 0x1.555555555211fp-5);
-    p = FMA(p, r, 0x1.555555555553ep-3);
-    p = FMA(p, r, 0x1.0000000000005p-1);
+    p = horner_3(r, p, 0x1.28a27a1f0a9e5p-22, 0x1.71de7b325e233p-19, 0x1.a019a6b60cda2p-16);
+    p = horner_3(r, p, 0x1.a01a017af6bbdp-13, 0x1.6c16c17f28c76p-10, 0x1.1111111117ddcp-7);
+    p = horner_3(r, p, 0x1.555555555211fp-5, 0x1.555555555553ep-3, 0x1.0000000000005p-1);
     return FMA(p, r, 1);
 }
 /* (2^f - 1) / f; its error changes 2^f by 2^-57.5. */
 MYLIB_FN double exp2_slope(double f)
 {
     double p = 0x1.ec8ba97f65a15p-32;
-    p = FMA(p, f, 0x1.e61dcc21b6ec9p-28);
-    p = FMA(p, f, 0x1.b523138aaa341p-24);
-    p = FMA(p, f, 0x1.62bfc60f5590bp-20);
-    p = FMA(p, f, 0x1.ffcbfd5fb0902p-17);
-    p = FMA(p, f, 0x1.4309130f862b6p-13);
-    p = FMA(p, f, 0x1.5d87fe786dd29p-10);
-    p = FMA(p, f, 0x1.3b2ab6fb9fd4fp-7);
-    p = FMA(p, f, 0x1.c6b08d704a1fcp-5);
-    p = FMA(p, f, 0x1.ebfbdff82c5a6p-3);
+    p = horner_3(f, p, 0x1.e61dcc21b6ec9p-28, 0x1.b523138aaa341p-24, 0x1.62bfc60f5590bp-20);
+    p = horner_3(f, p, 0x1.ffcbfd5fb0902p-17, 0x1.4309130f862b6p-13, 0x1.5d87fe786dd29p-10);
+    p = horner_3(f, p, 0x1.3b2ab6fb9fd4fp-7, 0x1.c6b08d704a1fcp-5, 0x1.ebfbdff82c5a6p-3);
     return FMA(p, f, 0x1.62e42fefa39efp-1);
 }
 

@@ -30,9 +30,7 @@ typedef struct t_halves {
 MYLIB_FN double sinh_tail(double z)
 {
     double s = FMA(z, 0x1.82c3faf7e2e06p-33, 0x1.ae4ccb23bcad4p-26);
-    s = FMA(z, s, 0x1.71de40834fddfp-19);
-    s = FMA(z, s, 0x1.a01a019ea060cp-13);
-    s = FMA(z, s, 0x1.1111111111387p-7);
+    s = horner_3(z, s, 0x1.71de40834fddfp-19, 0x1.a01a019ea060cp-13, 0x1.1111111111387p-7);
     return FMA(z, s, 0x1.5555555555555p-3);
 }
 MYLIB_FN double cosh_tail(double z)
@@ -269,12 +267,8 @@ MYLIB_FN double octaves_and_artanh(double k, double n, double d)
 {
     const double t = quotient_near(n, d), s = t + t, z = s * s;
     double p = 0x1.3b02ea41d4204p-18;
-    p = FMA(p, z, 0x1.3849fbc0b65bfp-16);
-    p = FMA(p, z, 0x1.7475544254762p-14);
-    p = FMA(p, z, 0x1.c71bfe9d721c1p-12);
-    p = FMA(p, z, 0x1.249249b67dd24p-9);
-    p = FMA(p, z, 0x1.99999998ea8c1p-7);
-    p = FMA(p, z, 0x1.555555555578dp-4);
+    p = horner_3(z, p, 0x1.3849fbc0b65bfp-16, 0x1.7475544254762p-14, 0x1.c71bfe9d721c1p-12);
+    p = horner_3(z, p, 0x1.249249b67dd24p-9, 0x1.99999998ea8c1p-7, 0x1.555555555578dp-4);
     return FMA(k, 0x1.62e42fefa39efp-1, FMA(s * z, p, s));
 }
 /*

@@ -22,12 +22,8 @@ MYLIB_FN double arctan_polynomial(double z)
     double p = FMA(z, -0x1.256ab2fbb36a3p-6, 0x1.37d5b483e4225p-5);
     p = FMA(z, p, -0x1.9cd2b86e3cc2ep-5);
     p = FMA(z, p, 0x1.df0f47a1f979fp-5);
-    p = FMA(z, p, -0x1.10ebb7d8c6922p-4);
-    p = FMA(z, p, 0x1.3b11190eb25f3p-4);
-    p = FMA(z, p, -0x1.745cf8db7d0c1p-4);
-    p = FMA(z, p, 0x1.c71c70e606bd1p-4);
-    p = FMA(z, p, -0x1.24924922ad4d4p-3);
-    p = FMA(z, p, 0x1.9999999995869p-3);
+    p = horner_3(z, p, -0x1.10ebb7d8c6922p-4, 0x1.3b11190eb25f3p-4, -0x1.745cf8db7d0c1p-4);
+    p = horner_3(z, p, 0x1.c71c70e606bd1p-4, -0x1.24924922ad4d4p-3, 0x1.9999999995869p-3);
     return FMA(z, p, -0x1.555555555553dp-2);
 }
 
@@ -233,15 +229,9 @@ MYLIB_FN t_f16 arctan2_f16(t_f16 y, t_f16 x)
 MYLIB_FN double arcsin_polynomial(double z)
 {
     double p = FMA(z, 0x1.056d85fa2eea1p-5, -0x1.09d3a228b264ep-6);
-    p = FMA(z, p, 0x1.3ff5131c84406p-6);
-    p = FMA(z, p, 0x1.abce9abe59659p-8);
-    p = FMA(z, p, 0x1.8ec3184278c87p-7);
-    p = FMA(z, p, 0x1.c6fdbc6792d9ap-7);
-    p = FMA(z, p, 0x1.1c6be1ffd566fp-6);
-    p = FMA(z, p, 0x1.6e89f437e495fp-6);
-    p = FMA(z, p, 0x1.f1c72c3979affp-6);
-    p = FMA(z, p, 0x1.6db6db42781f6p-5);
-    p = FMA(z, p, 0x1.333333336e85p-4);
+    p = horner_3(z, p, 0x1.3ff5131c84406p-6, 0x1.abce9abe59659p-8, 0x1.8ec3184278c87p-7);
+    p = horner_3(z, p, 0x1.c6fdbc6792d9ap-7, 0x1.1c6be1ffd566fp-6, 0x1.6e89f437e495fp-6);
+    p = horner_3(z, p, 0x1.f1c72c3979affp-6, 0x1.6db6db42781f6p-5, 0x1.333333336e85p-4);
     return FMA(z, p, 0x1.555555555539p-3);
 }
 

@@ -42,12 +42,8 @@ MYLIB_FN t_split split_any(double x)
 MYLIB_FN double log_series(double z)
 {
     double p = 0x1.0f0c0b083134ap-20;
-    p = FMA(p, z, 0x1.0f67757f856b8p-18);
-    p = FMA(p, z, 0x1.3b20225e3bac8p-16);
-    p = FMA(p, z, 0x1.745ce1d4d22e1p-14);
-    p = FMA(p, z, 0x1.c71c724b42bc6p-12);
-    p = FMA(p, z, 0x1.24924924399acp-9);
-    p = FMA(p, z, 0x1.9999999999d1p-7);
+    p = horner_3(z, p, 0x1.0f67757f856b8p-18, 0x1.3b20225e3bac8p-16, 0x1.745ce1d4d22e1p-14);
+    p = horner_3(z, p, 0x1.c71c724b42bc6p-12, 0x1.24924924399acp-9, 0x1.9999999999d1p-7);
     return FMA(z, 0x1.5555555555555p-4, z * z * p);
 }
 
@@ -202,12 +198,8 @@ MYLIB_FN double log1p_near_0(double f)
 {
     const double s = quotient_near(f, FMA(0.5, f, 1)), z = s * s;
     double p = 0x1.2f03a7536efdep-18;
-    p = FMA(p, z, 0x1.39a1e9e19ae1dp-16);
-    p = FMA(p, z, 0x1.74663cedf2903p-14);
-    p = FMA(p, z, 0x1.c71c521402ee3p-12);
-    p = FMA(p, z, 0x1.24924941e222cp-9);
-    p = FMA(p, z, 0x1.999999997ff06p-7);
-    p = FMA(p, z, 0x1.5555555555592p-4);
+    p = horner_3(z, p, 0x1.39a1e9e19ae1dp-16, 0x1.74663cedf2903p-14, 0x1.c71c521402ee3p-12);
+    p = horner_3(z, p, 0x1.24924941e222cp-9, 0x1.999999997ff06p-7, 0x1.5555555555592p-4);
     return FMA(s * z, p, s);
 }
 /* Functions of f32 and f16, accurate enough to be rounded to either. */

@@ -74,12 +74,8 @@ MYLIB_FN double quick_angle(double eighths, double t)
 {
     const double z = t * t;
     double p = FMA(z, 0x1.f9b7fe941cbd9p-6, -0x1.e270596278673p-5);
-    p = FMA(z, p, 0x1.35fc5e1454326p-4);
-    p = FMA(z, p, -0x1.73e0de70fd9a1p-4);
-    p = FMA(z, p, 0x1.c715733d3a194p-4);
-    p = FMA(z, p, -0x1.24922d0ab4138p-3);
-    p = FMA(z, p, 0x1.9999992be478bp-3);
-    p = FMA(z, p, -0x1.555555550bebbp-2);
+    p = horner_3(z, p, 0x1.35fc5e1454326p-4, -0x1.73e0de70fd9a1p-4, 0x1.c715733d3a194p-4);
+    p = horner_3(z, p, -0x1.24922d0ab4138p-3, 0x1.9999992be478bp-3, -0x1.555555550bebbp-2);
     return FMA(eighths, QUARTER_PI_HI, FMA(t * z, p, t));
 }
 MYLIB_FN t_quick arctan_quick_f64(float x)
@@ -155,12 +151,8 @@ MYLIB_FN t_quick_arcsine quick_arcsine(float size)
     const double rest = FMA(-root, with_exponent_more(estimate, -1), 0.5);
     const double s = is_above ? FMA(root, rest, root) : a, z = s * s;
     double p = FMA(z, 0x1.0d7de72801388p-5, 0x1.053ef29ad67d8p-9);
-    p = FMA(z, p, 0x1.522e8753abf1dp-6);
-    p = FMA(z, p, 0x1.6643f9f6358d3p-6);
-    p = FMA(z, p, 0x1.f2819889d16b2p-6);
-    p = FMA(z, p, 0x1.6db25d31fbe86p-5);
-    p = FMA(z, p, 0x1.33334085b36e2p-4);
-    p = FMA(z, p, 0x1.55555547e1602p-3);
+    p = horner_3(z, p, 0x1.522e8753abf1dp-6, 0x1.6643f9f6358d3p-6, 0x1.f2819889d16b2p-6);
+    p = horner_3(z, p, 0x1.6db25d31fbe86p-5, 0x1.33334085b36e2p-4, 0x1.55555547e1602p-3);
     const t_quick_arcsine arcsine = {FMA(s * z, p, s), is_above};
     return arcsine;
 }
@@ -208,9 +200,7 @@ MYLIB_FN double quick_log_by_artanh(double k, double s)
 {
     const double z = s * s;
     double p = FMA(z, 0x1.91141e0626ca1p-14, 0x1.c62b2cf371beep-12);
-    p = FMA(z, p, 0x1.249411a8e74e8p-9);
-    p = FMA(z, p, 0x1.999996a9e2a83p-7);
-    p = FMA(z, p, 0x1.555555561e103p-4);
+    p = horner_3(z, p, 0x1.249411a8e74e8p-9, 0x1.999996a9e2a83p-7, 0x1.555555561e103p-4);
     return FMA(k, 0x1.62e42fefa39efp-1, FMA(s * z, p, s));
 }
 MYLIB_FN double quick_log_f64(double k, double f)
@@ -246,9 +236,7 @@ MYLIB_FN double quick_log2_f64(t_octaves octaves)
     double p = FMA(z, 0x1.f16c3d1772906p-16, 0x1.0bb8ebf4a9363p-13);
     p = FMA(z, p, 0x1.484fa0f8772aep-11);
     p = FMA(z, p, 0x1.a61756a9a25e2p-9);
-    p = FMA(z, p, 0x1.2776c51671e59p-6);
-    p = FMA(z, p, 0x1.ec709dc39cd2p-4);
-    p = FMA(z, p, 0x1.71547652b82ffp0);
+    p = horner_3(z, p, 0x1.2776c51671e59p-6, 0x1.ec709dc39cd2p-4, 0x1.71547652b82ffp0);
     return FMA(s, p, octaves.k);
 }
 MYLIB_FN t_quick log2_quick_f64(float x)
@@ -267,12 +255,8 @@ MYLIB_FN t_quick log10_quick_f64(float x)
 MYLIB_FN double quick_exp2_slope(double f)
 {
     double p = FMA(f, 0x1.b5264f5d62c33p-24, 0x1.63d0d068c7f6cp-20);
-    p = FMA(f, p, 0x1.ffcca54fbf3d7p-17);
-    p = FMA(f, p, 0x1.4308acdbd5c66p-13);
-    p = FMA(f, p, 0x1.5d87fe32cbc6fp-10);
-    p = FMA(f, p, 0x1.3b2ab717f2fcdp-7);
-    p = FMA(f, p, 0x1.c6b08d706917p-5);
-    p = FMA(f, p, 0x1.ebfbdff823ep-3);
+    p = horner_3(f, p, 0x1.ffcca54fbf3d7p-17, 0x1.4308acdbd5c66p-13, 0x1.5d87fe32cbc6fp-10);
+    p = horner_3(f, p, 0x1.3b2ab717f2fcdp-7, 0x1.c6b08d706917p-5, 0x1.ebfbdff823ep-3);
     return FMA(f, p, 0x1.62e42fefa39acp-1);
 }
 /* Subnormal results and NaNs are special. */
@@ -312,9 +296,7 @@ MYLIB_FN t_quick_halves quick_halves(float x)
     const double up = f64_of_bits(bits - ((uint64_t)1 << 52));      /* 2^(n - 1) */
     const double down = f64_of_bits(((uint64_t)2045 << 52) - bits); /* 2^(-n - 1) */
     double s = FMA(z, 0x1.b658778e2b23dp-24, 0x1.ffcb7550d06e1p-17);
-    s = FMA(z, s, 0x1.5d87fe90dc11p-10);
-    s = FMA(z, s, 0x1.c6b08d7043f97p-5);
-    s = FMA(z, s, 0x1.62e42fefa39f7p-1);
+    s = horner_3(z, s, 0x1.5d87fe90dc11p-10, 0x1.c6b08d7043f97p-5, 0x1.62e42fefa39f7p-1);
     double c = FMA(z, 0x1.63e7232e48655p-20, 0x1.4308976ef4c39p-13);
     c = FMA(z, c, 0x1.3b2ab7245ba42p-7);
     c = FMA(z, c, 0x1.ebfbdff81bb3dp-3);
@@ -376,9 +358,7 @@ MYLIB_FN t_quick arctanh_quick_f64(float x)
     const double minus = 1 - octaves, plus = 1 + octaves;
     const double t = quick_quotient(FMA(size, plus, minus), FMA(size, minus, plus)), z = t * t;
     double p = FMA(z, 0x1.9c636ca553c5ep-4, 0x1.c54d6f0e2b084p-4);
-    p = FMA(z, p, 0x1.2496fbd64f32fp-3);
-    p = FMA(z, p, 0x1.99998efde15a6p-3);
-    p = FMA(z, p, 0x1.555555593752dp-2);
+    p = horner_3(z, p, 0x1.2496fbd64f32fp-3, 0x1.99998efde15a6p-3, 0x1.555555593752dp-2);
     const double value = FMA(k, 0x1.62e42fefa39efp-2, FMA(t * z, p, t));
     return quick_within(value, 0x1000, bits_of_f32(x), !(size_f32 < 1));
 }
@@ -401,9 +381,7 @@ MYLIB_FN t_quick logaddexp_quick_f64(float x, float y)
     double p = FMA(z, 0x1.99f18e7d094c4p-18, 0x1.209f9ddcbbcd7p-16);
     p = FMA(z, p, 0x1.76e939e44dd5dp-14);
     p = FMA(z, p, 0x1.c6fa74f310b24p-12);
-    p = FMA(z, p, 0x1.2492c18150f63p-9);
-    p = FMA(z, p, 0x1.999998070906cp-7);
-    p = FMA(z, p, 0x1.55555556388d5p-4);
+    p = horner_3(z, p, 0x1.2492c18150f63p-9, 0x1.999998070906cp-7, 0x1.55555556388d5p-4);
     const double error = FMA(magnitude(wide), 0x1p-50, 0x1p-42);
     const double high = wide + (FMA(s * z, p, s) + error), low = FMA(-2, error, high);
     const float value = (float)high;

@@ -139,24 +139,12 @@ MYLIB_FN double erf_ratio(double t)
 {
     double p = FMA(t, -0x1.62a66ef01afadp-81, 0x1.1306761670748p-76);
     p = FMA(t, p, -0x1.4a6bf41ddcbdfp-73);
-    p = FMA(t, p, 0x1.71caa7f3b8a3ap-69);
-    p = FMA(t, p, -0x1.48e78e7af84dcp-64);
-    p = FMA(t, p, 0x1.8d47ccf5cde2p-60);
-    p = FMA(t, p, -0x1.9c972b162980cp-56);
-    p = FMA(t, p, 0x1.ae82df195153fp-52);
-    p = FMA(t, p, -0x1.b0c51bd7b08ap-48);
-    p = FMA(t, p, 0x1.96463ca5c63c1p-44);
-    p = FMA(t, p, -0x1.65f71df76789bp-40);
-    p = FMA(t, p, 0x1.28a1a0ecdf0b4p-36);
-    p = FMA(t, p, -0x1.cd40c09d391e7p-33);
-    p = FMA(t, p, 0x1.5029f85a6a7acp-29);
-    p = FMA(t, p, -0x1.cbebea8a9f714p-26);
-    p = FMA(t, p, 0x1.2878464039346p-22);
-    p = FMA(t, p, -0x1.6b0a837f4d5c8p-19);
-    p = FMA(t, p, 0x1.ac25e2afee16ap-16);
-    p = FMA(t, p, -0x1.f126295905b4bp-13);
-    p = FMA(t, p, 0x1.266024ed14a3dp-9);
-    p = FMA(t, p, -0x1.7d70ca71ef6c1p-6);
+    p = horner_3(t, p, 0x1.71caa7f3b8a3ap-69, -0x1.48e78e7af84dcp-64, 0x1.8d47ccf5cde2p-60);
+    p = horner_3(t, p, -0x1.9c972b162980cp-56, 0x1.ae82df195153fp-52, -0x1.b0c51bd7b08ap-48);
+    p = horner_3(t, p, 0x1.96463ca5c63c1p-44, -0x1.65f71df76789bp-40, 0x1.28a1a0ecdf0b4p-36);
+    p = horner_3(t, p, -0x1.cd40c09d391e7p-33, 0x1.5029f85a6a7acp-29, -0x1.cbebea8a9f714p-26);
+    p = horner_3(t, p, 0x1.2878464039346p-22, -0x1.6b0a837f4d5c8p-19, 0x1.ac25e2afee16ap-16);
+    p = horner_3(t, p, -0x1.f126295905b4bp-13, 0x1.266024ed14a3dp-9, -0x1.7d70ca71ef6c1p-6);
     return FMA(t, p, 0x1.708b486079f8cp-2);
 }
 

@@ -120,17 +120,13 @@ MYLIB_FN t_turn reduce_any(double x)
 MYLIB_FN double sin_polynomial(double z)
 {
     double p = FMA(z, 0x1.5d8cd019655e3p-33, -0x1.ae5e4f855c9edp-26);
-    p = FMA(z, p, 0x1.71de3558bbdadp-19);
-    p = FMA(z, p, -0x1.a01a019beb4c3p-13);
-    p = FMA(z, p, 0x1.111111110f733p-7);
+    p = horner_3(z, p, 0x1.71de3558bbdadp-19, -0x1.a01a019beb4c3p-13, 0x1.111111110f733p-7);
     return FMA(z, p, -0x1.5555555555548p-3);
 }
 MYLIB_FN double cos_polynomial(double z)
 {
     double p = FMA(z, -0x1.8fa689027e4ebp-37, 0x1.1ee9dbd49eab3p-29);
-    p = FMA(z, p, -0x1.27e4f7f195716p-22);
-    p = FMA(z, p, 0x1.a01a019c8f26cp-16);
-    p = FMA(z, p, -0x1.6c16c16c15015p-10);
+    p = horner_3(z, p, -0x1.27e4f7f195716p-22, 0x1.a01a019c8f26cp-16, -0x1.6c16c16c15015p-10);
     return FMA(z, p, 0x1.555555555554bp-5);
 }
 MYLIB_FN t_dd sin_of_turn(double r, double tail)
@@ -190,12 +186,8 @@ MYLIB_FN double sin_of_multiple(double multiple, double x, uint64_t sign)
 {
     const double r = FMA(-multiple, PI_LO, FMA(-multiple, PI_HI, x)), z = r * r;
     double p = FMA(z, 0x1.8832c1fbe00dbp-49, -0x1.ae438560ae189p-41);
-    p = FMA(z, p, 0x1.6123cd0a7dd76p-33);
-    p = FMA(z, p, -0x1.ae6454d47ec89p-26);
-    p = FMA(z, p, 0x1.71de3a52a0c0cp-19);
-    p = FMA(z, p, -0x1.a01a01a014d7p-13);
-    p = FMA(z, p, 0x1.11111111110c8p-7);
-    p = FMA(z, p, -0x1.5555555555555p-3);
+    p = horner_3(z, p, 0x1.6123cd0a7dd76p-33, -0x1.ae6454d47ec89p-26, 0x1.71de3a52a0c0cp-19);
+    p = horner_3(z, p, -0x1.a01a01a014d7p-13, 0x1.11111111110c8p-7, -0x1.5555555555555p-3);
     return f64_of_bits(bits_of_f64(FMA(r * z, p, r)) ^ sign);
 }
 MYLIB_FN double sin_near(double x)
