@@ -101,13 +101,15 @@ __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
             p[i] = first[0] + offset_of_term(args, 0, term);
     }
     load_terms<C, SOME>(args, 0, p, x);
+    return with_functor<C>(f, [&](auto g) {
 #pragma unroll
-    for (int step = 1; step < SOME; step *= 2)
+        for (int step = 1; step < SOME; step *= 2)
 #pragma unroll
-        for (int i = 0; i < SOME; i += 2 * step)
-            if (is_there[i + step])
-                x[i] = f(x[i], x[i + step]);
-    return x[0];
+            for (int i = 0; i < SOME; i += 2 * step)
+                if (is_there[i + step])
+                    x[i] = g(x[i], x[i + step]);
+        return x[0];
+    });
 }
 
 template <typename F, typename C, int W>

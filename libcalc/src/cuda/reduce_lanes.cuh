@@ -13,12 +13,14 @@ namespace
 template <typename F, typename C, int N>
 __device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
 {
-    C value = x[0];
+    return with_functor<C>(f, [&](auto g) {
+        C value = x[0];
 #pragma unroll
-    for (int i = 1; i < N; i++)
-        if (i < count)
-            value = f(value, x[i]);
-    return value;
+        for (int i = 1; i < N; i++)
+            if (i < count)
+                value = g(value, x[i]);
+        return value;
+    });
 }
 
 /* Returns the distance between the terms of a lane. */
@@ -52,6 +54,64 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
     return to - from < LANES ? (int)(to - from) : LANES;
 }
 
+/* A size in a dimension, or what is left of it: a lane's terms do not go on for INT32_MAX. */
+__device__ __forceinline__ int32_t limit_size(int64_t size)
+{
+    return size < INT32_MAX ? (int32_t)size : INT32_MAX;
+}
+
+/*
+ * Finds the places of `count` terms of a lane, at most ROWS, from `term` on; beyond them it repeats
+ * the first.  There are at most MYLIB_REDUCED_NDIM reduced dimensions.
+ */
+template <typename F>
+__device__ __forceinline__ void find_terms(const reduce_args &args, int k, const char *first,
+                                           int64_t term, int count, const char *(&p)[ROWS])
+{
+    static_assert(MYLIB_REDUCED_NDIM == 3, "columns, rows and planes");
+    const int64_t *stride = &args.in_strides[k][args.ndim], *shape = &args.shape[args.ndim];
+    const int dims = args.ndim - args.kept_ndim;
+    if (dims <= 1) {
+        const int64_t step = dims == 1 ? stride[-1] : 0;
+        p[0] = first + term * step;
+#pragma unroll
+        for (int i = 1; i < ROWS; i++)
+            p[i] = i < count ? p[0] + i * APART<F> * step : p[0];
+        return;
+    }
+    const int64_t columns = shape[-1], rows = dims == 2 ? INT64_MAX : shape[-2];
+    const int64_t plane_stride = dims == 2 ? 0 : stride[-3];
+    const int64_t row = quotient_of(term, columns), plane = dims == 2 ? 0 : quotient_of(row, rows);
+    const int64_t at_column = term - row * columns, at_row = dims == 2 ? row : row - plane * rows;
+    p[0] = first + at_column * stride[-1] + at_row * stride[-2] + plane * plane_stride;
+
+    /* The next term is so many columns, rows and planes ahead, plus the carries. */
+    const int32_t width = limit_size(columns), height = limit_size(rows);
+    const int rows_ahead = APART<F> / width, planes_ahead = rows_ahead / height;
+    const int right = APART<F> - rows_ahead * width, down = rows_ahead - planes_ahead * height;
+    const int64_t step = right * stride[-1] + down * stride[-2] + planes_ahead * plane_stride;
+    const int64_t end_of_row = stride[-2] - columns * stride[-1];
+    const int64_t end_of_plane = dims == 2 ? 0 : plane_stride - rows * stride[-2];
+    int32_t columns_left = limit_size(columns - at_column), rows_left = limit_size(rows - at_row);
+    const char *next = p[0];
+#pragma unroll
+    for (int i = 1; i < ROWS; i++) {
+        next += step;
+        columns_left -= right;
+        rows_left -= down;
+        if (columns_left <= 0) {
+            columns_left += width;
+            rows_left--;
+            next += end_of_row;
+        }
+        if (rows_left <= 0) {
+            rows_left += height;
+            next += end_of_plane;
+        }
+        p[i] = i < count ? next : p[0];
+    }
+}
+
 /* Reduces the terms of a lane, at most ROWS and below `end`; beyond `end` it reloads `term`. */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const char *const *first,
@@ -63,31 +123,7 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
     int count = rows < ROWS ? (int)rows : ROWS;
 #pragma unroll 1
     for (int k = 0; k < args.inputs; k++) {
-        if (args.ndim <= args.kept_ndim + 1) {
-            int64_t step = args.ndim > args.kept_ndim ? args.in_strides[k][args.kept_ndim] : 0;
-            p[0] = first[k] + term * step;
-#pragma unroll
-            for (int i = 1; i < ROWS; i++)
-                p[i] = i < count ? p[0] + i * APART<F> * step : p[0];
-        } else {
-            /* Offsets take divisions: within a row of the innermost dimension, they are added. */
-            const int64_t size = args.shape[args.ndim - 1];
-            const int64_t step = args.in_strides[k][args.ndim - 1] * APART<F>;
-            int64_t index = remainder_of(term, size);
-            p[0] = first[k] + offset_of_term(args, k, term);
-#pragma unroll
-            for (int i = 1; i < ROWS; i++) {
-                index += APART<F>;
-                if (i >= count) {
-                    p[i] = p[0];
-                } else if (index < size) {
-                    p[i] = p[i - 1] + step;
-                } else {
-                    p[i] = first[k] + offset_of_term(args, k, term + i * APART<F>);
-                    index -= size;
-                }
-            }
-        }
+        find_terms<F>(args, k, first[k], term, count, p);
         load_terms<C, ROWS>(args, k, p, y);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
@@ -133,16 +169,19 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
             value = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
         }
         /* The upper half of the threads passes its values on; five steps stay within a warp. */
+        value = with_functor<C>(f, [=](auto g) {
+            C own = value;
 #pragma unroll
-        for (int half = LANES / 2; half >= WARP; half /= 2) {
-            if (l >= half && l < 2 * half)
-                room[l] = value;
-            __syncthreads();
-            if (l < half && l + half < lanes)
-                value = f(value, room[l + half]);
-        }
+            for (int half = LANES / 2; half >= WARP; half /= 2) {
+                if (l >= half && l < 2 * half)
+                    room[l] = own;
+                __syncthreads();
+                if (l < half && l + half < lanes)
+                    own = g(own, room[l + half]);
+            }
+            return l < WARP ? reduce_warp(g, own, lanes) : own;
+        });
         if (l < WARP) {
-            value = reduce_warp(f, value, lanes);
             if (l == 0 && end - begin > 1)
                 count_block(f, level, (uint32_t)(block - begin), value);
         }

@@ -38,6 +38,15 @@ struct combine_by_call : combine_any {
     }
 };
 
+/* Calls g with f, or with the functor of the reduction that f chooses at run time. */
+template <typename C, typename F, typename G> __device__ __forceinline__ auto with_functor(F f, G g)
+{
+    if constexpr (F::REDUCTION == -1 && !real_of<C>::is_complex)
+        return with_reduction(f.reduction, g);
+    else
+        return g(f);
+}
+
 /*
  * Complex minima and maxima: the result is the first of equal terms.  Any tree that keeps the order
  * of the terms gives it, so a lane takes a run of terms, and the last term replaces missing ones.
@@ -101,6 +110,37 @@ __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low,
     return x;
 }
 
+/* Converts terms, given by their bits, if that takes few instructions; else returns false. */
+template <typename C, int N>
+__device__ __forceinline__ bool convert_quickly(int input_type, int narrow,
+                                                const uint64_t (&bits)[N], C (&x)[N])
+{
+    if (narrow != MYLIB_NOT_NARROWED)
+        return false;
+    if constexpr (std::is_same<C, t_f32>::value) {
+        if (input_type != MYLIB_F16)
+            return false;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const uint16_t half = (uint16_t)bits[i];
+            t_f16 value;
+            memcpy(&value, &half, sizeof value);
+            x[i] = convert<C>(value);
+        }
+        return true;
+    } else if constexpr (class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED) {
+        if (input_type > MYLIB_U64)
+            return false;
+        static_assert(MYLIB_I8 == 0 && MYLIB_I64 == 3 && MYLIB_U8 == 4 && MYLIB_U64 == 7, "sizes");
+        const int cut = input_type <= MYLIB_I64 ? 64 - (8 << input_type) : 0;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = (C)((int64_t)(bits[i] << cut) >> cut);
+        return true;
+    }
+    return false;
+}
+
 /* Loads the terms of input k at p[0..N); issues all loads before the first conversion. */
 template <typename C, int N>
 __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
@@ -133,6 +173,8 @@ __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
             high[i] = ((const uint64_t *)p[i])[1];
         }
     }
+    if (convert_quickly(args.input_type[k], args.narrow[k], low, x))
+        return;
 #pragma unroll
     for (int i = 0; i < N; i++)
         x[i] = convert_bits<C>(args.input_type[k], args.narrow[k], low[i], high[i]);
@@ -153,6 +195,11 @@ __device__ __noinline__ const char *first_term(const reduce_args &args, int k, u
     return p;
 }
 
+__device__ __forceinline__ int64_t quotient_of(int64_t number, int64_t size)
+{
+    return ((number | size) >> 32) == 0 ? (uint32_t)number / (uint32_t)size : number / size;
+}
+
 __device__ __forceinline__ int64_t remainder_of(int64_t number, int64_t size)
 {
     return ((number | size) >> 32) == 0 ? (uint32_t)number % (uint32_t)size : number % size;
@@ -164,15 +211,9 @@ __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, i
     int64_t offset = 0;
 #pragma unroll 1
     for (int d = args.ndim - 1; d >= args.kept_ndim; d--) {
-        int64_t size = args.shape[d], index;
-        if (((term | size) >> 32) == 0) {
-            index = (uint32_t)term % (uint32_t)size;
-            term = (uint32_t)term / (uint32_t)size;
-        } else {
-            index = term % size;
-            term /= size;
-        }
-        offset += index * args.in_strides[k][d];
+        const int64_t rest = quotient_of(term, args.shape[d]);
+        offset += (term - rest * args.shape[d]) * args.in_strides[k][d];
+        term = rest;
     }
     return offset;
 }
