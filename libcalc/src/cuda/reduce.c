@@ -57,6 +57,10 @@ static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, myli
         args->out_strides[d] = layout->strides[0][d];
         *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
     }
+    args->is_out_dense = 1;
+    int64_t dense = args->out_size;
+    for (int d = kept_ndim - 1; d >= 0; dense *= layout->shape[d], d--)
+        args->is_out_dense &= layout->strides[0][d] == dense || layout->shape[d] == 1;
 }
 
 static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_terms *terms,
@@ -94,20 +98,23 @@ static int are_columns(const mylib_reduce_args *args)
                llabs(args->in_strides[0][args->ndim - 1]);
 }
 
-/*
- * Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements.
- * Columns without terms need the kernel of single columns: only it stores identities.
- */
+/* Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements. */
 static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
     const int64_t size = args->input_size[0];
     const int64_t *strides = args->in_strides[0];
     const int inner = args->kept_ndim - 1;
-    if (args->terms == 0 || args->inputs != 1 || args->ndim != args->kept_ndim + 1 || inner < 0 ||
+    if (args->inputs != 1 || args->ndim != args->kept_ndim + 1 || inner < 0 ||
         strides[inner] != size || args->shape[inner] % width != 0 || width == 1)
         return 0;
     return mylib_is_aligned_to(width * size, args->in[0], inner, strides) &&
            strides[inner + 1] % (width * size) == 0;
+}
+
+/* Products, minima and maxima of complex numbers are too rare for kernels with vectors. */
+static int has_vectors(const mylib_reduce_args *args)
+{
+    return args->reduction == MYLIB_SUM || args->carrier < MYLIB_C64;
 }
 
 static int is_whole(int32_t type) { return type <= MYLIB_U64 || type == MYLIB_BOOL; }
@@ -178,6 +185,8 @@ static int are_contiguous(mylib_reduce_args *args)
 /* Tells whether a warp can reduce the terms as rows. */
 static int are_rows(mylib_reduce_args *args)
 {
+    if (!has_vectors(args))
+        return 0;
     for (int k = 0; k < args->inputs; k++)
         if (!args->is_stored_as_carrier[k] &&
             (args->inputs != 1 || args->input_type[k] != MYLIB_F16 || args->carrier != MYLIB_F32 ||
@@ -201,8 +210,8 @@ static int choose_short(mylib_reduce_args *args)
         nbytes > most_nbytes || !are_contiguous(args))
         return 0;
     const int64_t stride = args->in_strides[0][inner];
-    if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) ||
-                      (args->carrier >= MYLIB_C64 && args->reduction != MYLIB_SUM)))
+    if (!is_exact &&
+        (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_vectors(args)))
         return 0;
     if (stride < nbytes || stride > 2 * nbytes ||
         args->shape[inner] * stride < MYLIB_SHORT_TILE / 8)
@@ -330,10 +339,15 @@ static void choose_columns(mylib_reduce_args *args)
     args->way = MYLIB_REDUCE_COLUMNS;
     args->lane_bits =
         mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
-    args->width = is_widened(args, 0) && are_vectors(args, width) ? width : 1;
+    args->is_spaced = !are_vectors(args, width);
+    const int is_wide = args->carrier > MYLIB_U64 && is_widened(args, 0) && has_vectors(args) &&
+                        args->terms != 0 && args->ndim == args->kept_ndim + 1;
+    args->width = is_wide ? width : 1;
     args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
     args->parts = args->blocks;
-    for (args->width_bits = 5;; args->width_bits--) {
+    args->width_bits =
+        mylib_log2_of(mylib_lesser(mylib_divide_up(args->outputs, args->width), MYLIB_CUDA_WARP));
+    for (;; args->width_bits--) {
         const int64_t nbytes = (int64_t)args->width * args->input_size[0] << args->width_bits;
         args->share_bits =
             args->lane_bits >= 5 ? mylib_log2_of(MYLIB_CUDA_THREADS) - args->width_bits : 0;

@@ -16,7 +16,7 @@
  * - lanes: terms of any type and strides; each thread of a thread block is a lane
  *   (reduce_lanes.cuh);
  * - columns: many adjacent outputs; a thread has one output, or 16 bytes of outputs in the carrying
- *   type, and walks the pairwise tree over the lanes depth first, which keeps few values alive
+ *   type, adjacent or spaced by the width of the thread block, and walks the pairwise tree over the lanes depth first, which keeps few values alive
  *   (reduce_columns.cuh).
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
@@ -105,13 +105,14 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
     constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
+    constexpr bool HAS_VECTORS = !IS_INTEGER && (!IS_COMPLEX || R == MYLIB_SUM);
     constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && R != MYLIB_PROD;
     reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_SHORT:
         if constexpr (IS_INTEGER)
             kernel = short_kernel<combine<FLIPPED>, t_i64>;
-        else if constexpr (R == MYLIB_SUM || !IS_COMPLEX)
+        else if constexpr (HAS_VECTORS)
             kernel = short_kernel<F, C>;
         if constexpr (HAS_MAPPED)
             if (args->op != 0)
@@ -128,7 +129,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         if constexpr (std::is_same<C, t_f32>::value)
             if (args->input_type[0] == MYLIB_F16)
                 kernel = rows_kernel<F, C, t_f16, STORED>;
-        if constexpr (!IS_INTEGER)
+        if constexpr (HAS_VECTORS)
             if (kernel == NULL)
                 kernel = rows_kernel<F, C, C, STORED>;
         if constexpr (HAS_MAPPED)
@@ -140,7 +141,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         break;
     case MYLIB_REDUCE_COLUMNS:
         kernel = columns_kernel<ANY, C, 1>;
-        if constexpr (!IS_INTEGER && W > 1)
+        if constexpr (HAS_VECTORS && W > 1)
             if (args->width != 1)
                 kernel = columns_kernel<F, C, W>;
         break;

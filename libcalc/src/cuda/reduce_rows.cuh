@@ -115,32 +115,6 @@ __device__ __forceinline__ C reduce_any_row(F f, int op, int n, const char *a, c
     return reduce_warp(f, acc[0], lanes);
 }
 
-/* Reduces n terms in runs, one run for each thread. */
-template <typename F, typename C>
-__device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
-{
-    constexpr int AHEAD = 8;
-    const C *terms = (const C *)a;
-    int run = (n + WARP - 1) / WARP, begin = threadIdx.x % WARP * run;
-    C value = terms[begin < n ? begin : n - 1];
-#pragma unroll 1
-    for (int i = 0; i < run; i += AHEAD) {
-        C x[AHEAD];
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) {
-            int at = begin + (i + j < run ? i + j : run - 1);
-            x[j] = terms[at < n ? at : n - 1];
-        }
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            value = f(value, x[j]);
-    }
-#pragma unroll
-    for (int half = 1; half < WARP; half *= 2)
-        value = combine_pair(f, value, half);
-    return value;
-}
-
 /* Reduces blocks begin to end - 1, at least one, by a warp; thread 0 gets the result. */
 template <typename F, typename C, typename S, term_kind KIND>
 __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
@@ -150,9 +124,7 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
 #pragma unroll 1
     for (int64_t block = begin; block < end; block++) {
         int64_t at = block * TERMS * (int64_t)sizeof(S), rest = args.terms - block * TERMS;
-        if constexpr (IN_RUNS<F>)
-            value = reduce_row_of_runs<F, C>(f, rest < TERMS ? (int)rest : TERMS, a + at);
-        else if (rest >= TERMS && args.is_aligned)
+        if (rest >= TERMS && args.is_aligned)
             value = reduce_full_row<F, C, S, KIND>(f, args.op, a + at, b + at);
         else
             value = reduce_any_row<F, C, S, KIND>(f, args.op, rest < TERMS ? (int)rest : TERMS,

@@ -222,6 +222,8 @@ __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, i
 __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 {
     char *p = args.out;
+    if (args.is_out_dense)
+        return p + (int64_t)output * args.out_size;
 #pragma unroll 1
     for (int d = args.kept_ndim - 1; d >= 0; d--) {
         uint32_t size = (uint32_t)args.shape[d], index = output % size;
