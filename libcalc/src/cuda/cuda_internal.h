@@ -231,6 +231,16 @@ enum {
 #define MYLIB_SHORT_WORDS 16        /* of integers, for a thread that reduces a short row */
 #define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows, with the gaps between them */
 
+/*
+ * How the terms of an input lie: the strides of columns, rows and planes, which are the reduced
+ * dimensions from the innermost on; the bytes from a lane's term to its next one, which is `right`
+ * columns, `down` rows and some planes further; and what the end of a row or a plane adds to that.
+ */
+typedef struct mylib_reduce_walk {
+    int64_t stride[MYLIB_REDUCED_NDIM];
+    int64_t step, end_of_row, end_of_plane;
+} mylib_reduce_walk;
+
 /* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
 typedef struct mylib_reduce_args {
     int32_t reduction, way, inputs;
@@ -242,7 +252,8 @@ typedef struct mylib_reduce_args {
     int32_t op;        /* rows, short: of mylib_terms */
     int32_t kept_ndim, ndim, is_out_dense;
     int32_t is_aligned;          /* rows: to 16 bytes */
-    int32_t has_warp_per_output; /* rows, integers */
+    int32_t is_by_warp;          /* rows; lanes: a warp takes a block of terms */
+    int32_t has_warp_per_output; /* rows, lanes, integers */
     int32_t is_across;           /* integers: adjacent outputs; else contiguous terms */
     uint64_t flip;               /* integers: see reduce_integers.cuh */
     int32_t tile_rows, tiles;    /* short: of a thread block, and along the innermost dimension */
@@ -255,8 +266,13 @@ typedef struct mylib_reduce_args {
     int32_t cluster_bits;           /* lanes: log2 of the thread blocks of a cluster, or 0 */
     int64_t grid, grid_rows;        /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    int64_t group;                  /* blocks, parts or integers that one warp or block takes */
-    int64_t parts;                  /* partial results of one output */
+    int64_t columns, rows;          /* lanes and columns: sizes of the reduced dimensions */
+    int32_t row_width, plane_height, right,
+        down; /* lanes and columns: those sizes, at most INT32_MAX; */
+              /* see mylib_reduce_walk */
+    mylib_reduce_walk walk[2];
+    int64_t group; /* blocks, parts or integers that one warp or block takes */
+    int64_t parts; /* partial results of one output */
     const char *in[2];
     char *out;
     char *partial;

@@ -14,6 +14,8 @@
 /* Enough warps, or thread blocks, to fill the largest GPU. */
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
+/* Blocks of strided terms that let each warp of the largest GPU take one. */
+#define ENOUGH_BLOCKS_OF_TERMS 4096
 /* The minimum work of a thread block on integers: rows for each thread, or bytes in all. */
 #define INTEGER_ROWS 8
 #define INTEGER_NBYTES (16 << 10)
@@ -325,11 +327,42 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
         return;
     args->way = MYLIB_REDUCE_LANES;
+    args->is_by_warp = 0;
     args->computed = args->carrier;
     args->group = group;
     args->parts = parts;
     args->cluster_bits = bits;
     args->grid = args->outputs << bits;
+}
+
+/* Describes how a lane's terms lie. */
+static void set_walk(mylib_reduce_args *args)
+{
+    const int dims = args->ndim - args->kept_ndim;
+    const int64_t *const shape = &args->shape[args->kept_ndim];
+    /* Complex minima take runs of terms: see combine_runs. */
+    const int64_t apart =
+        args->carrier >= MYLIB_C64 && args->reduction >= MYLIB_MIN ? 1 : MYLIB_BLOCK_LANES;
+    args->columns = dims > 0 ? shape[dims - 1] : 1;
+    args->rows = dims > 1 ? shape[dims - 2] : 1;
+    args->row_width = (int32_t)mylib_lesser(args->columns, INT32_MAX);
+    args->plane_height = (int32_t)(dims > 2 ? mylib_lesser(args->rows, INT32_MAX) : INT32_MAX);
+    args->right = args->down = 0;
+    int64_t planes = 0;
+    if (args->terms != 0) {
+        const int64_t rows = apart / args->row_width;
+        args->right = (int32_t)(apart % args->row_width);
+        args->down = (int32_t)(rows % args->plane_height);
+        planes = rows / args->plane_height;
+    }
+    for (int k = 0; k < args->inputs; k++) {
+        mylib_reduce_walk *const w = &args->walk[k];
+        for (int i = 0; i < MYLIB_REDUCED_NDIM; i++)
+            w->stride[i] = i < dims ? args->in_strides[k][args->ndim - 1 - i] : 0;
+        w->step = args->right * w->stride[0] + args->down * w->stride[1] + planes * w->stride[2];
+        w->end_of_row = w->stride[1] - args->columns * w->stride[0];
+        w->end_of_plane = w->stride[2] - args->rows * w->stride[1];
+    }
 }
 
 /* Chooses the kernel for columns: how many lie side by side, and how many threads share them. */
@@ -374,20 +407,17 @@ static void choose_way(int device, mylib_reduce_args *args)
         choose_columns(args);
         return;
     }
-    int warps = 1;
+    const int is_rows = are_rows(args);
+    args->way = is_rows ? MYLIB_REDUCE_ROWS : MYLIB_REDUCE_LANES;
+    args->is_by_warp = is_rows || args->outputs * args->blocks >= ENOUGH_BLOCKS_OF_TERMS;
     args->group = 1;
-    if (are_rows(args)) {
-        args->way = MYLIB_REDUCE_ROWS;
-        if (args->outputs >= ENOUGH_WARPS) {
-            args->has_warp_per_output = 1;
-            args->group = args->blocks;
-            args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
-            return;
-        }
-        warps = MYLIB_CUDA_WARPS;
-    } else {
-        args->way = MYLIB_REDUCE_LANES;
+    if (args->is_by_warp && args->outputs >= ENOUGH_WARPS) {
+        args->has_warp_per_output = 1;
+        args->group = args->blocks;
+        args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
+        return;
     }
+    const int warps = args->is_by_warp ? MYLIB_CUDA_WARPS : 1;
     /* Larger groups give fewer partial results: double them while the GPU stays full. */
     int64_t parts = mylib_divide_up(args->blocks, warps);
     for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
@@ -441,6 +471,8 @@ static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
     if (args->outputs > INT32_MAX)
         return launch_halves(device, stream, args);
     choose_way(device, args);
+    if (args->way == MYLIB_REDUCE_LANES || args->way == MYLIB_REDUCE_COLUMNS)
+        set_walk(args);
     const int has_partial = args->parts > 1 && args->cluster_bits == 0;
     if (has_partial) {
         size_t size = mylib_type_size((mylib_type)args->carrier);
@@ -501,8 +533,8 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
     fill(&args, reduction, terms, layout, kept_ndim, out_type);
     chosen = args;
     /* The program's kernel takes shorter rows at the speed of memory. */
-    if (reduction == MYLIB_PROD || args.terms <= MYLIB_BLOCK_LANES || args.outputs > INT32_MAX ||
-        layout->is_host_scalar[1])
+    if ((reduction != MYLIB_SUM && reduction != MYLIB_MAX) || args.terms <= MYLIB_BLOCK_LANES ||
+        args.outputs > INT32_MAX || layout->is_host_scalar[1])
         return 0;
     choose_way(device, &chosen);
     if (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)

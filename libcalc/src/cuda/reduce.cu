@@ -106,7 +106,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
     constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
     constexpr bool HAS_VECTORS = !IS_INTEGER && (!IS_COMPLEX || R == MYLIB_SUM);
-    constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && R != MYLIB_PROD;
+    constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && (R == MYLIB_SUM || R == MYLIB_MAX);
     reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_SHORT:

@@ -9,7 +9,7 @@
 namespace
 {
 
-constexpr int VECTOR_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5; /* resident, with vectors */
+constexpr int VECTOR_BLOCKS = MAX_BLOCKS < 4 ? MAX_BLOCKS : 4; /* resident, with vectors */
 
 /* Outputs of a thread. */
 template <typename C, int W> struct alignas(W == 1 ? alignof(C) : 16) columns_of {
@@ -42,10 +42,10 @@ __device__ __forceinline__ column_terms find_column_terms(int64_t step, int64_t 
                                                           int lanes, int lane, int shift)
 {
     const bool is_tree = to - from <= LANES;
-    const int apart = is_tree ? 1 << shift : LANES;
-    const int64_t rest = is_tree ? lanes - lane : to - from - lane;
-    const int64_t count = (rest + apart - 1) / apart;
-    return {(from + lane) * step, apart * step, count < ROWS ? (int)count : ROWS, is_tree};
+    const int log2_apart = is_tree ? shift : STEPS;
+    const int rest = (int)(is_tree ? lanes : to - from) - lane;
+    const int count = (rest + (1 << log2_apart) - 1) >> log2_apart;
+    return {(from + lane) * step, step << log2_apart, count < ROWS ? count : ROWS, is_tree};
 }
 
 /*

@@ -137,10 +137,7 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
     return value;
 }
 
-/*
- * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
- * block take consecutive groups of one output.  S is the type of the stored elements.
- */
+/* S is the type of the stored elements. */
 template <typename F, typename C, typename S, term_kind KIND>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
@@ -149,41 +146,16 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
-    int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
-    C *room = (C *)storage;
-    uint32_t output, part = 0, outputs = (uint32_t)args.outputs;
-    int64_t begin = 0;
-    if (args.has_warp_per_output) {
-        output = blockIdx.x * WARPS + warp;
-        if (output >= outputs)
-            return;
-    } else {
-        output = blockIdx.x % outputs;
-        part = blockIdx.x / outputs;
-        begin = ((int64_t)part * WARPS + warp) * args.group;
-    }
-    int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
-    const char *a = first_term(args, 0, output),
-               *b = KIND == PRODUCTS ? first_term(args, 1, output) : a;
-    C value = C();
-    if (begin < end)
-        value = reduce_blocks<F, C, S, KIND>(f, args, a, b, begin, end, (C *)levels[warp]);
-    if (args.has_warp_per_output) {
-        if (t == 0)
-            store_output(args, output, value);
+    const share s = take_share(args);
+    if (s.output >= args.outputs)
         return;
-    }
-    if (t == 0)
-        room[warp] = value;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        /* Existing groups come first. */
-        int left = 1;
-        while (left < WARPS && begin + left * args.group < args.blocks)
-            left++;
-        reduce_pairwise(f, room, left);
-        finish(args, output, part, room[0]);
-    }
+    const char *const a = first_term(args, 0, s.output);
+    const char *const b = KIND == PRODUCTS ? first_term(args, 1, s.output) : a;
+    C value = C();
+    if (s.begin < s.end)
+        value = reduce_blocks<F, C, S, KIND>(f, args, a, b, s.begin, s.end,
+                                             (C *)levels[threadIdx.x / WARP]);
+    finish_warps(f, args, s, (C *)storage, value);
 }
 
 } // namespace

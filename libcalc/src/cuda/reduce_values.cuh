@@ -336,6 +336,54 @@ __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output,
     ((C *)args.partial)[at] = value;
 }
 
+/* ---- Shares of warps and thread blocks ----------------------------------------------------- */
+
+/* The terms of a warp or a thread block: those of blocks begin to end - 1 of an output. */
+struct share {
+    uint32_t output, part;
+    int64_t begin, end;
+};
+
+/* Divides the outputs, or the parts of each, among warps, if args.is_by_warp, or thread blocks. */
+__device__ __forceinline__ share take_share(const reduce_args &args)
+{
+    const int warp = threadIdx.x / WARP;
+    const uint32_t outputs = (uint32_t)args.outputs;
+    share s = {blockIdx.x % outputs, blockIdx.x / outputs, 0, 0};
+    s.begin = (args.is_by_warp ? (int64_t)s.part * WARPS + warp : s.part) * args.group;
+    if (args.has_warp_per_output)
+        s = {blockIdx.x * WARPS + warp, 0, 0, 0};
+    s.end = s.begin + args.group < args.blocks ? s.begin + args.group : args.blocks;
+    return s;
+}
+
+/* Stores a warp's result, or combines those of a thread block; `value` counts in thread 0 only. */
+template <typename F, typename C>
+__device__ __forceinline__ void finish_warps(F f, const reduce_args &args, const share &s, C *room,
+                                             C value)
+{
+    if (args.has_warp_per_output) {
+        if (threadIdx.x % WARP == 0)
+            store_output(args, s.output, value);
+        return;
+    }
+    if (args.is_by_warp) {
+        if (threadIdx.x % WARP == 0)
+            room[threadIdx.x / WARP] = value;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            /* Existing groups come first. */
+            int left = 1;
+            while (left < WARPS && s.begin + left * args.group < args.blocks)
+                left++;
+            reduce_pairwise(f, room, left);
+            value = room[0];
+        }
+    }
+    if (threadIdx.x == 0)
+        finish(args, s.output, s.part, value);
+}
+
 } // namespace
 
 #endif
