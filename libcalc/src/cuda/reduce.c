@@ -85,12 +85,18 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
     args->grid_rows = 1;
 }
 
+/* Tells whether lanes take runs of terms: complex minima and maxima (combine_runs). */
+static int is_in_runs(const mylib_reduce_args *args)
+{
+    return args->carrier >= MYLIB_C64 && args->reduction >= MYLIB_MIN;
+}
+
 /* Tells whether the outputs lie closer together than the terms, or are many more. */
 static int are_columns(const mylib_reduce_args *args)
 {
     if (args->terms == 0)
         return 1;
-    if (args->inputs != 1 || args->outputs < 8 || args->ndim == 0)
+    if (args->inputs != 1 || args->outputs < 8 || args->ndim == 0 || is_in_runs(args))
         return 0;
     if (args->kept_ndim == args->ndim ||
         (args->terms <= MYLIB_BLOCK_LANES && args->outputs >= 1024))
@@ -113,10 +119,10 @@ static int are_vectors(const mylib_reduce_args *args, int64_t width)
            strides[inner + 1] % (width * size) == 0;
 }
 
-/* Products, minima and maxima of complex numbers are too rare for kernels with vectors. */
-static int has_vectors(const mylib_reduce_args *args)
+/* Products, minima and maxima of complex numbers are too rare for kernels of their own. */
+static int has_rows(const mylib_reduce_args *args)
 {
-    return args->reduction == MYLIB_SUM || args->carrier < MYLIB_C64;
+    return args->carrier < MYLIB_C64 || (args->reduction == MYLIB_SUM && args->inputs == 1);
 }
 
 static int is_whole(int32_t type) { return type <= MYLIB_U64 || type == MYLIB_BOOL; }
@@ -187,12 +193,12 @@ static int are_contiguous(mylib_reduce_args *args)
 /* Tells whether a warp can reduce the terms as rows. */
 static int are_rows(mylib_reduce_args *args)
 {
-    if (!has_vectors(args))
+    if (!has_rows(args))
         return 0;
     for (int k = 0; k < args->inputs; k++)
         if (!args->is_stored_as_carrier[k] &&
             (args->inputs != 1 || args->input_type[k] != MYLIB_F16 || args->carrier != MYLIB_F32 ||
-             args->narrow[k] != MYLIB_NOT_NARROWED))
+             args->reduction == MYLIB_PROD || args->narrow[k] != MYLIB_NOT_NARROWED))
             return 0;
     return are_contiguous(args);
 }
@@ -212,8 +218,7 @@ static int choose_short(mylib_reduce_args *args)
         nbytes > most_nbytes || !are_contiguous(args))
         return 0;
     const int64_t stride = args->in_strides[0][inner];
-    if (!is_exact &&
-        (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_vectors(args)))
+    if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_rows(args)))
         return 0;
     if (stride < nbytes || stride > 2 * nbytes ||
         args->shape[inner] * stride < MYLIB_SHORT_TILE / 8)
@@ -248,12 +253,17 @@ static int choose_integers(mylib_reduce_args *args)
     const int64_t exact = count_exact(args), size = args->input_size[0];
     const int is_across = are_columns(args);
     int64_t parts;
-    if (exact < MYLIB_BLOCK_TERMS || args->terms == 0 ||
-        !(is_across ? are_vectors(args, 16 / size) : are_contiguous(args)))
+    if (exact < MYLIB_BLOCK_TERMS || args->terms == 0)
+        return 0;
+    args->is_spaced = is_across && !are_vectors(args, 16 / size);
+    if (args->is_spaced && (args->kept_ndim != 1 || args->ndim != 2 ||
+                            args->in_strides[0][0] == 0 || args->reduction == MYLIB_PROD))
+        return 0;
+    if (!is_across && !are_contiguous(args))
         return 0;
     args->has_warp_per_output = 0;
     if (is_across) {
-        const int64_t vectors = args->outputs / (16 / size);
+        const int64_t vectors = mylib_divide_up(args->outputs, 16 / size);
         args->width_bits = mylib_log2_of(mylib_lesser(vectors, MYLIB_CUDA_WARP));
         args->grid = mylib_divide_up(vectors, (int64_t)1 << args->width_bits);
         parts = mylib_lesser(
@@ -340,9 +350,7 @@ static void set_walk(mylib_reduce_args *args)
 {
     const int dims = args->ndim - args->kept_ndim;
     const int64_t *const shape = &args->shape[args->kept_ndim];
-    /* Complex minima take runs of terms: see combine_runs. */
-    const int64_t apart =
-        args->carrier >= MYLIB_C64 && args->reduction >= MYLIB_MIN ? 1 : MYLIB_BLOCK_LANES;
+    const int64_t apart = is_in_runs(args) ? 1 : MYLIB_BLOCK_LANES;
     args->columns = dims > 0 ? shape[dims - 1] : 1;
     args->rows = dims > 1 ? shape[dims - 2] : 1;
     args->row_width = (int32_t)mylib_lesser(args->columns, INT32_MAX);
@@ -373,8 +381,9 @@ static void choose_columns(mylib_reduce_args *args)
     args->lane_bits =
         mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
     args->is_spaced = !are_vectors(args, width);
-    const int is_wide = args->carrier > MYLIB_U64 && is_widened(args, 0) && has_vectors(args) &&
-                        args->terms != 0 && args->ndim == args->kept_ndim + 1;
+    const int is_wide = args->carrier > MYLIB_U64 && is_widened(args, 0) && has_rows(args) &&
+                        args->reduction != MYLIB_PROD && args->terms != 0 &&
+                        args->ndim == args->kept_ndim + 1;
     args->width = is_wide ? width : 1;
     args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
     args->parts = args->blocks;

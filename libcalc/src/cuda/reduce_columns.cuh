@@ -68,16 +68,24 @@ reduce_stored_columns(F f, const char *const (&first)[W], const column_terms &te
             y.e[j] = convert<C>(v.e[j]);
         return y;
     };
+    const auto place = [&](int i) {
+        return i < terms.count ? terms.base + i * terms.unit : terms.base;
+    };
+    if (!is_spaced && terms.count == ROWS) {
+        const char *p = first[0] + terms.base;
 #pragma unroll
-    for (int i = 0; i < ROWS; i++) {
-        const int64_t at = i < terms.count ? terms.base + i * terms.unit : terms.base;
-        if (!is_spaced) {
-            x[i].loaded = __ldcs((const bits *)(first[0] + at));
-        } else {
+        for (int i = 0; i < ROWS; i++, p += terms.unit)
+            x[i].loaded = __ldcs((const bits *)p);
+    } else if (!is_spaced) {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            x[i].loaded = __ldcs((const bits *)(first[0] + place(i)));
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
 #pragma unroll
             for (int j = 0; j < W; j++)
-                x[i].e[j] = *(const S *)(first[j] + at);
-        }
+                x[i].e[j] = *(const S *)(first[j] + place(i));
     }
     if (!terms.is_tree) {
         columns_of<C, W> value = convert_all(x[0]);
@@ -124,8 +132,8 @@ __device__ __forceinline__ columns_of<C, W> reduce_columns(F f, const reduce_arg
 /* Reduces lanes of a single term, the m-th to (m + SOME - 1)-th; loads all of them first. */
 template <typename F, typename C, int SOME>
 __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
-                                               const char *const *first, int64_t from, int64_t to,
-                                               int lanes, unsigned m, int sub, int steps, int bits)
+                                               const char *const *first, int64_t from, int lanes,
+                                               unsigned m, int sub, int steps, int bits)
 {
     const char *p[SOME];
     bool is_there[SOME];
@@ -134,9 +142,7 @@ __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
     for (int i = 0; i < SOME; i++) {
         int lane = lane_of(m + i, sub, steps, bits);
         is_there[i] = m + i < 1u << steps && lane < lanes;
-        int64_t term = from + (is_there[i] ? lane : 0);
-        if constexpr (IN_RUNS<F>)
-            term = terms_of_lane<F>(is_there[i] ? lane : 0, steps + bits, from, to).begin;
+        const int64_t term = from + (is_there[i] ? lane : 0);
         if (args.ndim <= args.kept_ndim + 1)
             p[i] = first[0] +
                    (args.ndim > args.kept_ndim ? term * args.in_strides[0][args.kept_ndim] : 0);
@@ -202,7 +208,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
                     value.e[0] = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
                 } else {
                     value.e[0] = reduce_some_lanes<F, C, 1 << SOME_BITS>(
-                        f, args, first, from, to, lanes, m, sub, steps, bits);
+                        f, args, first, from, lanes, m, sub, steps, bits);
                 }
             }
             /*
