@@ -29,8 +29,8 @@ __device__ __forceinline__ columns_of<C, W> combine_columns(F f, const columns_o
 
 /* Elements to reduce for each column of a thread, at most ROWS. */
 struct column_terms {
-    int64_t base, unit; /* bytes from the column's start to the first one, and between them */
-    int count;
+    int64_t first;
+    int log2_apart, count;
     bool is_tree; /* of lanes: combined in halves, else from the first to the last */
 };
 
@@ -38,14 +38,14 @@ struct column_terms {
  * Finds the elements of a lane, or of lanes of one term each, the m-th to (m + ROWS - 1)-th: their
  * numbers differ in the highest bits, in any order, which here is ascending.
  */
-__device__ __forceinline__ column_terms find_column_terms(int64_t step, int64_t from, int64_t to,
-                                                          int lanes, int lane, int shift)
+__device__ __forceinline__ column_terms find_column_terms(int64_t from, int64_t to, int lanes,
+                                                          int lane, int shift)
 {
     const bool is_tree = to - from <= LANES;
     const int log2_apart = is_tree ? shift : STEPS;
     const int rest = (int)(is_tree ? lanes : to - from) - lane;
     const int count = (rest + (1 << log2_apart) - 1) >> log2_apart;
-    return {(from + lane) * step, step << log2_apart, count < ROWS ? count : ROWS, is_tree};
+    return {from + lane, log2_apart, count < ROWS ? count : ROWS, is_tree};
 }
 
 /*
@@ -53,9 +53,12 @@ __device__ __forceinline__ column_terms find_column_terms(int64_t step, int64_t 
  * single elements from first[j] on.  Reloads the first one instead of missing ones.
  */
 template <typename F, typename C, int W, typename S>
-__device__ __forceinline__ columns_of<C, W>
-reduce_stored_columns(F f, const char *const (&first)[W], const column_terms &terms, bool is_spaced)
+__device__ __forceinline__ columns_of<C, W> reduce_stored_columns(F f, const reduce_args &args,
+                                                                  const char *const (&first)[W],
+                                                                  const column_terms &terms)
 {
+    const int64_t step = args.walk[0].stride[0];
+    const int64_t base = terms.first * step, unit = step << terms.log2_apart;
     typedef typename bits_of<W * sizeof(S)>::type bits;
     union vector {
         bits loaded;
@@ -68,15 +71,13 @@ reduce_stored_columns(F f, const char *const (&first)[W], const column_terms &te
             y.e[j] = convert<C>(v.e[j]);
         return y;
     };
-    const auto place = [&](int i) {
-        return i < terms.count ? terms.base + i * terms.unit : terms.base;
-    };
-    if (!is_spaced && terms.count == ROWS) {
-        const char *p = first[0] + terms.base;
+    const auto place = [&](int i) { return i < terms.count ? base + i * unit : base; };
+    if (!args.is_spaced && terms.count == ROWS) {
+        const char *p = first[0] + base;
 #pragma unroll
-        for (int i = 0; i < ROWS; i++, p += terms.unit)
+        for (int i = 0; i < ROWS; i++, p += unit)
             x[i].loaded = __ldcs((const bits *)p);
-    } else if (!is_spaced) {
+    } else if (!args.is_spaced) {
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
             x[i].loaded = __ldcs((const bits *)(first[0] + place(i)));
@@ -120,43 +121,36 @@ __device__ __forceinline__ columns_of<C, W> reduce_columns(F f, const reduce_arg
 #define DT(s, S) \
     case MYLIB_##S: \
         if constexpr (widens<C, t_##s>()) \
-            return reduce_stored_columns<F, C, W, t_##s>(f, first, terms, args.is_spaced); \
+            return reduce_stored_columns<F, C, W, t_##s>(f, args, first, terms); \
         break;
             MYLIB_STORED_TYPES(DT)
 #undef DT
         }
     }
-    return reduce_stored_columns<F, C, W, C>(f, first, terms, args.is_spaced);
+    return reduce_stored_columns<F, C, W, C>(f, args, first, terms);
 }
 
-/* Reduces lanes of a single term, the m-th to (m + SOME - 1)-th; loads all of them first. */
-template <typename F, typename C, int SOME>
-__device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
-                                               const char *const *first, int64_t from, int lanes,
-                                               unsigned m, int sub, int steps, int bits)
+/* Reduces lanes of a single term each; loads all of them first. */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args, const char *first,
+                                               const column_terms &terms)
 {
-    const char *p[SOME];
-    bool is_there[SOME];
-    C x[SOME];
+    const char *p[ROWS];
+    C x[ROWS];
 #pragma unroll
-    for (int i = 0; i < SOME; i++) {
-        int lane = lane_of(m + i, sub, steps, bits);
-        is_there[i] = m + i < 1u << steps && lane < lanes;
-        const int64_t term = from + (is_there[i] ? lane : 0);
-        if (args.ndim <= args.kept_ndim + 1)
-            p[i] = first[0] +
-                   (args.ndim > args.kept_ndim ? term * args.in_strides[0][args.kept_ndim] : 0);
-        else
-            p[i] = first[0] + offset_of_term(args, 0, term);
+    for (int i = 0; i < ROWS; i++) {
+        const int64_t term = terms.first + (i < terms.count ? i << terms.log2_apart : 0);
+        p[i] = first + (args.ndim <= args.kept_ndim + 1 ? term * args.walk[0].stride[0]
+                                                        : offset_of_term(args, 0, term));
     }
-    load_terms<C, SOME>(args, 0, p, x);
+    load_terms<C, ROWS>(args, 0, p, x);
     return with_functor<C>(f, [&](auto g) {
 #pragma unroll
-        for (int step = 1; step < SOME; step *= 2)
+        for (int half = ROWS / 2; half > 0; half /= 2)
 #pragma unroll
-            for (int i = 0; i < SOME; i += 2 * step)
-                if (is_there[i + step])
-                    x[i] = g(x[i], x[i + step]);
+            for (int i = 0; i < half; i++)
+                if (i + half < terms.count)
+                    x[i] = g(x[i], x[i + half]);
         return x[0];
     });
 }
@@ -169,10 +163,13 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
     const F f(args.reduction);
     typedef columns_of<C, W> values;
     constexpr int SOME_BITS = 3;
+    static_assert(1 << SOME_BITS == ROWS,
+                  "a thread loads as many lanes at once as terms of a lane");
     alignas(16) __shared__ unsigned char storage[STEPS * THREADS * sizeof(values)];
     values *waits = (values *)storage, *room = waits;
     /* 2^side threads have adjacent columns; 2^bits such groups share them. */
     const int side = args.width_bits, bits = args.share_bits, steps = args.lane_bits - bits;
+    const int shift = bits + (steps > SOME_BITS ? steps - SOME_BITS : 0);
     const int t = threadIdx.x & ((1 << side) - 1), sub = threadIdx.x >> side & ((1 << bits) - 1);
     const int64_t group = ((int64_t)blockIdx.x * THREADS + threadIdx.x) >> side >> bits;
     /* Output j of a thread is wanted + j * apart. */
@@ -189,7 +186,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
 #pragma unroll 1
     for (int64_t block = blockIdx.y; block < args.blocks; block += gridDim.y) {
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
-        int lanes = count_lanes<F>(args.lane_bits, from, to);
+        int lanes = to - from < LANES ? (int)(to - from) : LANES;
         values value = values();
         /* A lane of several terms alone has enough loads in flight. */
         const int some_bits = to - from <= LANES ? SOME_BITS : 0;
@@ -197,19 +194,13 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
             int lane = lane_of(m, sub, steps, bits);
             if (lane < lanes) {
-                if constexpr (W > 1) {
-                    const int shift = bits + (steps > SOME_BITS ? steps - SOME_BITS : 0);
-                    value = reduce_columns<F, C, W>(
-                        f, args, first,
-                        find_column_terms(args.in_strides[0][args.kept_ndim], from, to, lanes, lane,
-                                          shift));
-                } else if (some_bits == 0) {
-                    lane_terms terms = terms_of_lane<F>(lane, args.lane_bits, from, to);
-                    value.e[0] = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
-                } else {
-                    value.e[0] = reduce_some_lanes<F, C, 1 << SOME_BITS>(
-                        f, args, first, from, lanes, m, sub, steps, bits);
-                }
+                const column_terms terms = find_column_terms(from, to, lanes, lane, shift);
+                if constexpr (W > 1)
+                    value = reduce_columns<F, C, W>(f, args, first, terms);
+                else if (terms.is_tree)
+                    value.e[0] = reduce_some_lanes<F, C>(f, args, first[0], terms);
+                else
+                    value.e[0] = reduce_lane<F, C>(f, args, first, from + lane, to);
             }
             /*
              * Combine the value that waits at step k with the next one, if it exists: a pair
