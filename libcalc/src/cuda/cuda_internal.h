@@ -250,29 +250,31 @@ typedef struct mylib_reduce_args {
     int32_t input_type[2], input_size[2], is_stored_as_carrier[2];
     int32_t narrow[2]; /* the type to which inputs are narrowed before they widen to carrier */
     int32_t op;        /* rows, short: of mylib_terms */
-    int32_t kept_ndim, ndim, is_out_dense;
-    int32_t is_aligned;          /* rows: to 16 bytes */
-    int32_t is_by_warp;          /* rows; lanes: a warp takes a block of terms */
-    int32_t has_warp_per_output; /* rows, lanes, integers */
-    int32_t is_across;           /* integers: adjacent outputs; else contiguous terms */
-    uint64_t flip;               /* integers: see reduce_integers.cuh */
-    int32_t tile_rows, tiles;    /* short: of a thread block, and along the innermost dimension */
-    int32_t gap;                 /* short: bytes between rows in shared memory; see row_factor */
-    uint32_t row_factor;         /* short: row of a vector = its number * row_factor >> 20 */
-    int32_t width, is_spaced;    /* columns: outputs of a thread, in 16 bytes, or 1; not adjacent */
-    int32_t lane_bits, share_bits;  /* columns: 2^share_bits threads walk 2^lane_bits lanes; */
-                                    /* short: 2^lane_bits threads reduce a row */
-    int32_t width_bits;             /* 2^width_bits outputs, or vectors of them, side by side */
-    int32_t cluster_bits;           /* lanes: log2 of the thread blocks of a cluster, or 0 */
-    int64_t grid, grid_rows;        /* thread blocks */
+    int32_t kept_ndim, ndim;
+    int32_t is_out_dense;          /* the outputs are contiguous */
+    int32_t is_aligned;            /* rows: to 16 bytes */
+    int32_t is_by_warp;            /* rows; lanes: a warp takes a block of terms */
+    int32_t has_warp_per_output;   /* rows, lanes, integers */
+    int32_t is_across;             /* integers: adjacent outputs; else contiguous terms */
+    uint64_t flip;                 /* integers: see reduce_integers.cuh */
+    int32_t tile_rows, tiles;      /* short: of a thread block, and along the innermost dimension */
+    int32_t gap;                   /* short: bytes between rows in shared memory; see row_factor */
+    uint32_t row_factor;           /* short: row of a vector = its number * row_factor >> 20 */
+    int32_t width;                 /* columns: outputs of a thread, in 16 bytes, or 1 */
+    int32_t is_spaced;             /* columns, integers: these outputs are not adjacent */
+    int32_t lane_bits, share_bits; /* columns: 2^share_bits threads walk 2^lane_bits lanes; */
+                                   /* short: 2^lane_bits threads reduce a row */
+    int32_t width_bits;            /* 2^width_bits outputs, or vectors of them, side by side */
+    int32_t cluster_bits;          /* lanes: log2 of the thread blocks of a cluster, or 0 */
+    int64_t grid, grid_rows;       /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    int64_t columns, rows;          /* lanes and columns: sizes of the reduced dimensions */
-    int32_t row_width, plane_height, right,
-        down; /* lanes and columns: those sizes, at most INT32_MAX; */
-              /* see mylib_reduce_walk */
-    mylib_reduce_walk walk[2];
-    int64_t group; /* blocks, parts or integers that one warp or block takes */
-    int64_t parts; /* partial results of one output */
+    int64_t columns, rows;          /* lanes, columns: the sizes of the two innermost reduced */
+    int32_t row_width;              /* dimensions; the same, but at most INT32_MAX */
+    int32_t plane_height;
+    int32_t right, down;       /* lanes, columns: see mylib_reduce_walk */
+    mylib_reduce_walk walk[2]; /* lanes, columns */
+    int64_t group;             /* blocks, parts or integers that one warp or block takes */
+    int64_t parts;             /* partial results of one output */
     const char *in[2];
     char *out;
     char *partial;

@@ -3,7 +3,8 @@
  * Plain C.
  *
  * A program of f32 or f64 is reduced in the launch that computes it, if its layout allows that
- * (fused.h).  The values of any other program go to temporary memory and are reduced from there:
+ * (fused.h).  The values of any other program, also of a mere copy, go to temporary memory and are
+ * reduced from there:
  * some outputs at a time, with all of their terms, or some terms of some outputs.  Outputs are
  * adjacent in that memory if they are adjacent in the inputs.
  *

@@ -200,11 +200,6 @@ __device__ __forceinline__ int64_t quotient_of(int64_t number, int64_t size)
     return ((number | size) >> 32) == 0 ? (uint32_t)number / (uint32_t)size : number / size;
 }
 
-__device__ __forceinline__ int64_t remainder_of(int64_t number, int64_t size)
-{
-    return ((number | size) >> 32) == 0 ? (uint32_t)number % (uint32_t)size : number % size;
-}
-
 /* Returns a term's offset from the first one when several dimensions are reduced. */
 __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, int64_t term)
 {
