@@ -166,7 +166,14 @@ typedef struct mylib_contiguous_args {
     const char *in[2];
     int64_t out_stride, stride[2];
     int32_t row_vectors;
-    uint32_t full_blocks; /* set by the launch: thread blocks that take vectors */
+    /*
+     * Set by the launch: thread blocks whose threads all take vectors, and vectors after these; for
+     * the other threads the element of the very first thread, the distance to that of the next
+     * block, and how many elements a thread takes.
+     */
+    uint32_t full_blocks, last_vectors;
+    int64_t first_element, block_elements;
+    int32_t elements;
     mylib_divider row_divider;
     uint8_t computed_type, result_type, opcode;
     uint8_t kind[2], type[2];
