@@ -603,6 +603,7 @@ typedef struct mylib_terms {
  * out_type is operand 0's type: one of the two of the terms.  The kept dimensions may be in any
  * order, and so simplified; either kind may be missing.
  */
+#define MYLIB_REDUCED_NDIM 3 /* the most reduced dimensions */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type);

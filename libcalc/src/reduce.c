@@ -3,6 +3,7 @@
  *
  * cpu/reduce.c, cuda/reduce.c and cuda/reduce_pieces.c compute, in the order of mylib.h.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "flags.h"
@@ -263,6 +264,31 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
+/* The least terms that are worth a copy in their order, and the bytes that a GPU loads at once. */
+#define LEAST_COPIED ((int64_t)1 << 18)
+#define SECTOR_NBYTES 32
+
+/*
+ * Tells whether a GPU reduces terms faster after a copy in their order: if neighbours in memory are
+ * terms of the same output that are far apart in their order, it would load each sector many times.
+ */
+static int needs_copy(const mylib_layout *loops, int kept_ndim)
+{
+    const int last = loops->ndim - 1;
+    int64_t nearest = INT64_MAX;
+    if (loops->ndim - kept_ndim > MYLIB_REDUCED_NDIM)
+        return 1;
+    if (loops->operands != 2 || loops->count < LEAST_COPIED || last <= kept_ndim ||
+        llabs(loops->strides[1][last]) < SECTOR_NBYTES)
+        return 0;
+    for (int d = kept_ndim; d < last; d++)
+        if (loops->shape[d] > 1 && loops->strides[1][d] != 0 &&
+            llabs(loops->strides[1][d]) < nearest)
+            nearest = llabs(loops->strides[1][d]);
+    return nearest < llabs(loops->strides[1][last]) &&
+           (kept_ndim == 0 || nearest < llabs(loops->strides[1][kept_ndim - 1]));
+}
+
 /* Calls the backend. */
 static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
@@ -281,7 +307,7 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
     }
     for (int k = 1; k < l->operands; k++)
         l->is_host_scalar[k] = v->in[k - 1].device.kind == MYLIB_CPU;
-    if (v->terms != NULL)
+    if (v->terms != NULL && !needs_copy(l, kept_ndim))
         return mylib_cuda_reduce(device.index, stream, reduction, v->terms, l, kept_ndim,
                                  out->type);
     return mylib_cuda_program_reduce(device.index, stream, reduction, v->program, v->type, l,

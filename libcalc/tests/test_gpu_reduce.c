@@ -108,7 +108,7 @@ static void test_shapes(rng *r)
     int count = test_quick ? 3 : COUNT_OF(shapes);
     for (int i = 0; i < count; i++) {
         for (size_t t = 0; t < COUNT_OF(types); t++) {
-            for (int k = 0; k < 9; k++) {
+            for (int k = 0; k < 12; k++) {
                 mylib_type type = types[t] == MYLIB_BOOL ? MYLIB_I64 : types[t];
                 int64_t size = test_size(types[t]), gap = k / 3;
                 reduction_case c =
@@ -121,9 +121,10 @@ static void test_shapes(rng *r)
                     c.in.shape[d] = shapes[i][d];
                     c.out.shape[d] = k % 3 == d || k % 3 == 2 ? 1 : c.in.shape[d];
                 }
-                /* Rows without gaps, with one element between them, every second element. */
-                c.in.strides[1] = gap == 2 ? 2 * size : size;
-                c.in.strides[0] = c.in.strides[1] * c.in.shape[1] + (gap == 1 ? size : 0);
+                /* Rows without gaps, with one element between them, every second; transposed. */
+                c.in.strides[1] = gap == 3 ? size * c.in.shape[0] : gap == 2 ? 2 * size : size;
+                c.in.strides[0] =
+                    gap == 3 ? size : c.in.strides[1] * c.in.shape[1] + (gap == 1 ? size : 0);
                 place_results(&c);
                 run_case(&c, r, "matrix");
             }

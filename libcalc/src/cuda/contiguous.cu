@@ -77,25 +77,24 @@ __device__ __forceinline__ void find_vector(const mylib_contiguous_args &args, i
     at = vector * n;
 }
 
-/* Tells whether this thread block reads vectors. */
+/* Tells whether this thread reads a vector. */
 __device__ __forceinline__ bool takes_vectors(const mylib_contiguous_args &args)
 {
     uint32_t block, thread;
     find_thread(block, thread);
-    return block < args.full_blocks;
+    return block < args.full_blocks || (block == args.full_blocks && thread < args.last_vectors);
 }
 
 /*
- * Finds the thread's element i in a single row that is read element by element, clamped to the last
- * element; tells whether it exists.  Threads of a warp take adjacent elements.
+ * Finds the thread's element i in a single row, clamped to the last element; tells whether it
+ * exists.  Threads of a warp take adjacent elements.
  */
-template <typename T>
 __device__ __forceinline__ bool find_element(const mylib_contiguous_args &args, int i,
                                              int64_t &index)
 {
     uint32_t block, thread;
     find_thread(block, thread);
-    index = (int64_t)block * contiguous<T>::TILE + i * THREADS + thread;
+    index = args.first_element + (int64_t)block * args.block_elements + i * THREADS + thread;
     bool is_there = index < args.n;
     index = is_there ? index : args.n - 1;
     return is_there;
@@ -108,12 +107,15 @@ __device__ __forceinline__ bool find_element(const mylib_contiguous_args &args, 
 template <typename T>
 __device__ __noinline__ void read_elements(const mylib_contiguous_args &args, int k, T *x)
 {
+    int64_t index;
 #pragma unroll 1
-    for (int i = 0; i < contiguous<T>::N; i++) {
-        int64_t index;
-        find_element<T>(args, i, index);
+    for (int i = 0; i < args.elements; i++) {
+        find_element(args, i, index);
         x[i] = load_at<T>(args.type[k], args.in[k], index);
     }
+#pragma unroll 1
+    for (int i = args.elements; i < contiguous<T>::N; i++)
+        x[i] = x[0];
 }
 
 /* Returns a mask: bit i is set where the condition of this thread's element i differs from 0. */
@@ -135,8 +137,8 @@ __device__ __forceinline__ uint32_t read_condition(const mylib_contiguous_args &
         return mask;
     }
 #pragma unroll 1
-    for (int i = 0; i < N; i++) {
-        find_element<T>(args, i, at);
+    for (int i = 0; i < args.elements; i++) {
+        find_element(args, i, at);
         mask |= (uint32_t)(args.condition[at] != 0) << i;
     }
     return mask;
@@ -161,12 +163,12 @@ __device__ __forceinline__ void write_contiguous(const mylib_contiguous_args &ar
     }
 #pragma unroll
     for (int i = 0; i < N; i++)
-        if (find_element<T>(args, i, at))
+        if (find_element(args, i, at))
             ((R *)args.out)[at] = r[i];
 }
 
 /*
- * Needs full occupancy to hide latency.  Threads read element by element in a short last block of a
+ * Needs full occupancy to hide latency.  Threads read single elements after the last vector of a
  * single row, and if an operand is not aligned.
  */
 template <typename T>
@@ -178,8 +180,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
     int64_t at;
     int32_t row;
     wait_for_previous();
-    if (args.row_vectors != 0 ? blockIdx.x * contiguous<T>::TILE + threadIdx.x * N >= args.n
-                              : !takes_vectors(args) && !find_element<T>(args, 0, at))
+    if (!takes_vectors(args) && (args.row_vectors != 0 || !find_element(args, 0, at)))
         return;
     find_vector(args, N, row, at);
 #pragma unroll
@@ -192,7 +193,7 @@ __global__ void __launch_bounds__(THREADS, MAX_BLOCKS)
 #pragma unroll
                 for (int i = 0; i < N; i++) {
                     int64_t index;
-                    find_element<T>(args, i, index);
+                    find_element(args, i, index);
                     operand[k][i] = load_element<T>(p + index * (int64_t)sizeof(T));
                 }
             }
@@ -430,12 +431,29 @@ __global__ void __launch_bounds__(THREADS)
 template <typename T>
 cudaError_t launch_contiguous(mylib_contiguous_args *args, cudaStream_t stream)
 {
-    int64_t blocks = (args->n + contiguous<T>::TILE - 1) / contiguous<T>::TILE;
+    constexpr int N = contiguous<T>::N;
+    constexpr int64_t TILE = contiguous<T>::TILE;
+    const bool is_converted = args->kind[0] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR ||
+                              args->kind[1] == MYLIB_CONTIGUOUS_CONVERTED_VECTOR;
+    int64_t blocks = (args->n + TILE - 1) / TILE;
+    /* A short last block reads N elements a thread if that takes no call of read_elements(). */
+    args->full_blocks = args->is_by_elements ? 0 : (uint32_t)(args->n / TILE);
+    args->last_vectors = 0;
+    args->first_element = 0;
+    args->block_elements = TILE;
+    args->elements = N;
+    if (args->row_vectors != 0 ||
+        (!args->is_by_elements && (is_converted || sizeof(T) < MYLIB_CONTIGUOUS_ELEMENT_MIN))) {
+        /* Each thread after the last vector takes one of the elements that are left. */
+        const int64_t vectors = args->n / N, left = args->n % N;
+        blocks = (vectors + left + THREADS - 1) / THREADS;
+        args->last_vectors = (uint32_t)(vectors % THREADS);
+        args->first_element = args->n - left - vectors;
+        args->block_elements = THREADS;
+        args->elements = 1;
+    }
     if (blocks > INT32_MAX)
         return cudaErrorInvalidConfiguration;
-    args->full_blocks = (uint32_t)(args->row_vectors != 0 ? blocks : args->n / contiguous<T>::TILE);
-    if (args->is_by_elements)
-        args->full_blocks = 0;
     return launch((const void *)contiguous_kernel<T>, dim3((unsigned)blocks), THREADS, args, 0,
                   stream);
 }

@@ -166,7 +166,14 @@ typedef struct mylib_contiguous_args {
     const char *in[2];
     int64_t out_stride, stride[2];
     int32_t row_vectors;
-    uint32_t full_blocks; /* set by the launch: thread blocks that take vectors */
+    /*
+     * Set by the launch: thread blocks whose threads all take vectors, and vectors after these; for
+     * the other threads the element of the very first thread, the distance to that of the next
+     * block, and how many elements a thread takes.
+     */
+    uint32_t full_blocks, last_vectors;
+    int64_t first_element, block_elements;
+    int32_t elements;
     mylib_divider row_divider;
     uint8_t computed_type, result_type, opcode;
     uint8_t kind[2], type[2];
@@ -231,6 +238,16 @@ enum {
 #define MYLIB_SHORT_WORDS 16        /* of integers, for a thread that reduces a short row */
 #define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows, with the gaps between them */
 
+/*
+ * How the terms of an input lie: the strides of columns, rows and planes, which are the reduced
+ * dimensions from the innermost on; the bytes from a lane's term to its next one, which is `right`
+ * columns, `down` rows and some planes further; and what the end of a row or a plane adds to that.
+ */
+typedef struct mylib_reduce_walk {
+    int64_t stride[MYLIB_REDUCED_NDIM];
+    int64_t step, end_of_row, end_of_plane;
+} mylib_reduce_walk;
+
 /* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
 typedef struct mylib_reduce_args {
     int32_t reduction, way, inputs;
@@ -241,22 +258,30 @@ typedef struct mylib_reduce_args {
     int32_t narrow[2]; /* the type to which inputs are narrowed before they widen to carrier */
     int32_t op;        /* rows, short: of mylib_terms */
     int32_t kept_ndim, ndim;
+    int32_t is_out_dense;          /* the outputs are contiguous */
     int32_t is_aligned;            /* rows: to 16 bytes */
-    int32_t has_warp_per_output;   /* rows, integers */
+    int32_t is_by_warp;            /* rows; lanes: a warp takes a block of terms */
+    int32_t has_warp_per_output;   /* rows, lanes, integers */
     int32_t is_across;             /* integers: adjacent outputs; else contiguous terms */
     uint64_t flip;                 /* integers: see reduce_integers.cuh */
     int32_t tile_rows, tiles;      /* short: of a thread block, and along the innermost dimension */
     int32_t gap;                   /* short: bytes between rows in shared memory; see row_factor */
     uint32_t row_factor;           /* short: row of a vector = its number * row_factor >> 20 */
     int32_t width;                 /* columns: outputs of a thread, in 16 bytes, or 1 */
+    int32_t is_spaced;             /* columns, integers: these outputs are not adjacent */
     int32_t lane_bits, share_bits; /* columns: 2^share_bits threads walk 2^lane_bits lanes; */
                                    /* short: 2^lane_bits threads reduce a row */
     int32_t width_bits;            /* 2^width_bits outputs, or vectors of them, side by side */
     int32_t cluster_bits;          /* lanes: log2 of the thread blocks of a cluster, or 0 */
     int64_t grid, grid_rows;       /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    int64_t group;                  /* blocks, parts or integers that one warp or block takes */
-    int64_t parts;                  /* partial results of one output */
+    int64_t columns, rows;          /* lanes, columns: the sizes of the two innermost reduced */
+    int32_t row_width;              /* dimensions; the same, but at most INT32_MAX */
+    int32_t plane_height;
+    int32_t right, down;       /* lanes, columns: see mylib_reduce_walk */
+    mylib_reduce_walk walk[2]; /* lanes, columns */
+    int64_t group;             /* blocks, parts or integers that one warp or block takes */
+    int64_t parts;             /* partial results of one output */
     const char *in[2];
     char *out;
     char *partial;

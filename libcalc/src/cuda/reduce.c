@@ -14,6 +14,8 @@
 /* Enough warps, or thread blocks, to fill the largest GPU. */
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
+/* Blocks of strided terms that let each warp of the largest GPU take one. */
+#define ENOUGH_BLOCKS_OF_TERMS 4096
 /* The minimum work of a thread block on integers: rows for each thread, or bytes in all. */
 #define INTEGER_ROWS 8
 #define INTEGER_NBYTES (16 << 10)
@@ -57,6 +59,10 @@ static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, myli
         args->out_strides[d] = layout->strides[0][d];
         *(d < kept_ndim ? &args->outputs : &args->terms) *= layout->shape[d];
     }
+    args->is_out_dense = 1;
+    int64_t dense = args->out_size;
+    for (int d = kept_ndim - 1; d >= 0; dense *= layout->shape[d], d--)
+        args->is_out_dense &= layout->strides[0][d] == dense || layout->shape[d] == 1;
 }
 
 static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_terms *terms,
@@ -79,12 +85,18 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
     args->grid_rows = 1;
 }
 
+/* Tells whether lanes take runs of terms: complex minima and maxima (combine_runs). */
+static int is_in_runs(const mylib_reduce_args *args)
+{
+    return args->carrier >= MYLIB_C64 && args->reduction >= MYLIB_MIN;
+}
+
 /* Tells whether the outputs lie closer together than the terms, or are many more. */
 static int are_columns(const mylib_reduce_args *args)
 {
     if (args->terms == 0)
         return 1;
-    if (args->inputs != 1 || args->outputs < 8 || args->ndim == 0)
+    if (args->inputs != 1 || args->outputs < 8 || args->ndim == 0 || is_in_runs(args))
         return 0;
     if (args->kept_ndim == args->ndim ||
         (args->terms <= MYLIB_BLOCK_LANES && args->outputs >= 1024))
@@ -94,20 +106,23 @@ static int are_columns(const mylib_reduce_args *args)
                llabs(args->in_strides[0][args->ndim - 1]);
 }
 
-/*
- * Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements.
- * Columns without terms need the kernel of single columns: only it stores identities.
- */
+/* Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements. */
 static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
     const int64_t size = args->input_size[0];
     const int64_t *strides = args->in_strides[0];
     const int inner = args->kept_ndim - 1;
-    if (args->terms == 0 || args->inputs != 1 || args->ndim != args->kept_ndim + 1 || inner < 0 ||
+    if (args->inputs != 1 || args->ndim != args->kept_ndim + 1 || inner < 0 ||
         strides[inner] != size || args->shape[inner] % width != 0 || width == 1)
         return 0;
     return mylib_is_aligned_to(width * size, args->in[0], inner, strides) &&
            strides[inner + 1] % (width * size) == 0;
+}
+
+/* Products, minima and maxima of complex numbers are too rare for kernels of their own. */
+static int has_rows(const mylib_reduce_args *args)
+{
+    return args->carrier < MYLIB_C64 || (args->reduction == MYLIB_SUM && args->inputs == 1);
 }
 
 static int is_whole(int32_t type) { return type <= MYLIB_U64 || type == MYLIB_BOOL; }
@@ -178,10 +193,12 @@ static int are_contiguous(mylib_reduce_args *args)
 /* Tells whether a warp can reduce the terms as rows. */
 static int are_rows(mylib_reduce_args *args)
 {
+    if (!has_rows(args))
+        return 0;
     for (int k = 0; k < args->inputs; k++)
         if (!args->is_stored_as_carrier[k] &&
             (args->inputs != 1 || args->input_type[k] != MYLIB_F16 || args->carrier != MYLIB_F32 ||
-             args->narrow[k] != MYLIB_NOT_NARROWED))
+             args->reduction == MYLIB_PROD || args->narrow[k] != MYLIB_NOT_NARROWED))
             return 0;
     return are_contiguous(args);
 }
@@ -201,8 +218,7 @@ static int choose_short(mylib_reduce_args *args)
         nbytes > most_nbytes || !are_contiguous(args))
         return 0;
     const int64_t stride = args->in_strides[0][inner];
-    if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) ||
-                      (args->carrier >= MYLIB_C64 && args->reduction != MYLIB_SUM)))
+    if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_rows(args)))
         return 0;
     if (stride < nbytes || stride > 2 * nbytes ||
         args->shape[inner] * stride < MYLIB_SHORT_TILE / 8)
@@ -237,12 +253,17 @@ static int choose_integers(mylib_reduce_args *args)
     const int64_t exact = count_exact(args), size = args->input_size[0];
     const int is_across = are_columns(args);
     int64_t parts;
-    if (exact < MYLIB_BLOCK_TERMS || args->terms == 0 ||
-        !(is_across ? are_vectors(args, 16 / size) : are_contiguous(args)))
+    if (exact < MYLIB_BLOCK_TERMS || args->terms == 0)
+        return 0;
+    args->is_spaced = is_across && !are_vectors(args, 16 / size);
+    if (args->is_spaced && (args->kept_ndim != 1 || args->ndim != 2 ||
+                            args->in_strides[0][0] == 0 || args->reduction == MYLIB_PROD))
+        return 0;
+    if (!is_across && !are_contiguous(args))
         return 0;
     args->has_warp_per_output = 0;
     if (is_across) {
-        const int64_t vectors = args->outputs / (16 / size);
+        const int64_t vectors = mylib_divide_up(args->outputs, 16 / size);
         args->width_bits = mylib_log2_of(mylib_lesser(vectors, MYLIB_CUDA_WARP));
         args->grid = mylib_divide_up(vectors, (int64_t)1 << args->width_bits);
         parts = mylib_lesser(
@@ -316,11 +337,40 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     if (most == 1 || (int64_t)1 << bits > most || args->outputs << bits > MOST_IN_CLUSTERS)
         return;
     args->way = MYLIB_REDUCE_LANES;
+    args->is_by_warp = 0;
     args->computed = args->carrier;
     args->group = group;
     args->parts = parts;
     args->cluster_bits = bits;
     args->grid = args->outputs << bits;
+}
+
+/* Describes how a lane's terms lie. */
+static void set_walk(mylib_reduce_args *args)
+{
+    const int dims = args->ndim - args->kept_ndim;
+    const int64_t *const shape = &args->shape[args->kept_ndim];
+    const int64_t apart = is_in_runs(args) ? 1 : MYLIB_BLOCK_LANES;
+    args->columns = dims > 0 ? shape[dims - 1] : 1;
+    args->rows = dims > 1 ? shape[dims - 2] : 1;
+    args->row_width = (int32_t)mylib_lesser(args->columns, INT32_MAX);
+    args->plane_height = (int32_t)(dims > 2 ? mylib_lesser(args->rows, INT32_MAX) : INT32_MAX);
+    args->right = args->down = 0;
+    int64_t planes = 0;
+    if (args->terms != 0) {
+        const int64_t rows = apart / args->row_width;
+        args->right = (int32_t)(apart % args->row_width);
+        args->down = (int32_t)(rows % args->plane_height);
+        planes = rows / args->plane_height;
+    }
+    for (int k = 0; k < args->inputs; k++) {
+        mylib_reduce_walk *const w = &args->walk[k];
+        for (int i = 0; i < MYLIB_REDUCED_NDIM; i++)
+            w->stride[i] = i < dims ? args->in_strides[k][args->ndim - 1 - i] : 0;
+        w->step = args->right * w->stride[0] + args->down * w->stride[1] + planes * w->stride[2];
+        w->end_of_row = w->stride[1] - args->columns * w->stride[0];
+        w->end_of_plane = w->stride[2] - args->rows * w->stride[1];
+    }
 }
 
 /* Chooses the kernel for columns: how many lie side by side, and how many threads share them. */
@@ -330,10 +380,16 @@ static void choose_columns(mylib_reduce_args *args)
     args->way = MYLIB_REDUCE_COLUMNS;
     args->lane_bits =
         mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
-    args->width = is_widened(args, 0) && are_vectors(args, width) ? width : 1;
+    args->is_spaced = !are_vectors(args, width);
+    const int is_wide = args->carrier > MYLIB_U64 && is_widened(args, 0) && has_rows(args) &&
+                        args->reduction != MYLIB_PROD && args->terms != 0 &&
+                        args->ndim == args->kept_ndim + 1;
+    args->width = is_wide ? width : 1;
     args->grid_rows = args->blocks < 65535 ? args->blocks : 65535;
     args->parts = args->blocks;
-    for (args->width_bits = 5;; args->width_bits--) {
+    args->width_bits =
+        mylib_log2_of(mylib_lesser(mylib_divide_up(args->outputs, args->width), MYLIB_CUDA_WARP));
+    for (;; args->width_bits--) {
         const int64_t nbytes = (int64_t)args->width * args->input_size[0] << args->width_bits;
         args->share_bits =
             args->lane_bits >= 5 ? mylib_log2_of(MYLIB_CUDA_THREADS) - args->width_bits : 0;
@@ -360,20 +416,17 @@ static void choose_way(int device, mylib_reduce_args *args)
         choose_columns(args);
         return;
     }
-    int warps = 1;
+    const int is_rows = are_rows(args);
+    args->way = is_rows ? MYLIB_REDUCE_ROWS : MYLIB_REDUCE_LANES;
+    args->is_by_warp = is_rows || args->outputs * args->blocks >= ENOUGH_BLOCKS_OF_TERMS;
     args->group = 1;
-    if (are_rows(args)) {
-        args->way = MYLIB_REDUCE_ROWS;
-        if (args->outputs >= ENOUGH_WARPS) {
-            args->has_warp_per_output = 1;
-            args->group = args->blocks;
-            args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
-            return;
-        }
-        warps = MYLIB_CUDA_WARPS;
-    } else {
-        args->way = MYLIB_REDUCE_LANES;
+    if (args->is_by_warp && args->outputs >= ENOUGH_WARPS) {
+        args->has_warp_per_output = 1;
+        args->group = args->blocks;
+        args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
+        return;
     }
+    const int warps = args->is_by_warp ? MYLIB_CUDA_WARPS : 1;
     /* Larger groups give fewer partial results: double them while the GPU stays full. */
     int64_t parts = mylib_divide_up(args->blocks, warps);
     for (; parts > 1 && parts * args->outputs > ENOUGH_BLOCKS;
@@ -427,6 +480,8 @@ static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
     if (args->outputs > INT32_MAX)
         return launch_halves(device, stream, args);
     choose_way(device, args);
+    if (args->way == MYLIB_REDUCE_LANES || args->way == MYLIB_REDUCE_COLUMNS)
+        set_walk(args);
     const int has_partial = args->parts > 1 && args->cluster_bits == 0;
     if (has_partial) {
         size_t size = mylib_type_size((mylib_type)args->carrier);
@@ -487,8 +542,8 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
     fill(&args, reduction, terms, layout, kept_ndim, out_type);
     chosen = args;
     /* The program's kernel takes shorter rows at the speed of memory. */
-    if (reduction == MYLIB_PROD || args.terms <= MYLIB_BLOCK_LANES || args.outputs > INT32_MAX ||
-        layout->is_host_scalar[1])
+    if ((reduction != MYLIB_SUM && reduction != MYLIB_MAX) || args.terms <= MYLIB_BLOCK_LANES ||
+        args.outputs > INT32_MAX || layout->is_host_scalar[1])
         return 0;
     choose_way(device, &chosen);
     if (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)

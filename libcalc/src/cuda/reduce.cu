@@ -16,7 +16,7 @@
  * - lanes: terms of any type and strides; each thread of a thread block is a lane
  *   (reduce_lanes.cuh);
  * - columns: many adjacent outputs; a thread has one output, or 16 bytes of outputs in the carrying
- *   type, and walks the pairwise tree over the lanes depth first, which keeps few values alive
+ *   type, adjacent or spaced by the width of the thread block, and walks the pairwise tree over the lanes depth first, which keeps few values alive
  *   (reduce_columns.cuh).
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
@@ -105,13 +105,16 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
     constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
-    constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && R != MYLIB_PROD;
+    /* Products of all terms, and others of complex numbers than sums, are rarer. */
+    constexpr bool HAS_ROWS = !IS_INTEGER && (!IS_COMPLEX || R == MYLIB_SUM);
+    constexpr bool HAS_VECTORS = HAS_ROWS && R != MYLIB_PROD && W > 1;
+    constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && (R == MYLIB_SUM || R == MYLIB_MAX);
     reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_SHORT:
         if constexpr (IS_INTEGER)
             kernel = short_kernel<combine<FLIPPED>, t_i64>;
-        else if constexpr (R == MYLIB_SUM || !IS_COMPLEX)
+        else if constexpr (HAS_ROWS)
             kernel = short_kernel<F, C>;
         if constexpr (HAS_MAPPED)
             if (args->op != 0)
@@ -119,16 +122,19 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         break;
     case MYLIB_REDUCE_INTEGERS:
         if constexpr (IS_INTEGER)
-            kernel = integers_kernel<FLIPPED>;
+            kernel = integers_kernel<FLIPPED, false>;
+        if constexpr (IS_INTEGER && R != MYLIB_PROD)
+            if (args->is_spaced)
+                kernel = integers_kernel<FLIPPED, true>;
         break;
     case MYLIB_REDUCE_ROWS:
-        if constexpr (R == MYLIB_SUM)
+        if constexpr (R == MYLIB_SUM && !IS_COMPLEX)
             if (args->inputs == 2)
                 kernel = rows_kernel<F, M, M, PRODUCTS>;
-        if constexpr (std::is_same<C, t_f32>::value)
+        if constexpr (std::is_same<C, t_f32>::value && R != MYLIB_PROD)
             if (args->input_type[0] == MYLIB_F16)
                 kernel = rows_kernel<F, C, t_f16, STORED>;
-        if constexpr (!IS_INTEGER)
+        if constexpr (HAS_ROWS)
             if (kernel == NULL)
                 kernel = rows_kernel<F, C, C, STORED>;
         if constexpr (HAS_MAPPED)
@@ -139,8 +145,9 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         kernel = lanes_kernel<ANY, C>;
         break;
     case MYLIB_REDUCE_COLUMNS:
-        kernel = columns_kernel<ANY, C, 1>;
-        if constexpr (!IS_INTEGER && W > 1)
+        if constexpr (!IN_RUNS<ANY>)
+            kernel = columns_kernel<ANY, C, 1>;
+        if constexpr (HAS_VECTORS)
             if (args->width != 1)
                 kernel = columns_kernel<F, C, W>;
         break;

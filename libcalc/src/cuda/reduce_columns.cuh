@@ -1,5 +1,5 @@
 /*
- * reduce_columns.cuh - the kernel of many adjacent outputs: a thread has one, or a vector of them.
+ * reduce_columns.cuh - the kernel of many adjacent outputs: a thread has one, or some of them.
  */
 #ifndef MYLIB_REDUCE_COLUMNS_CUH
 #define MYLIB_REDUCE_COLUMNS_CUH
@@ -9,9 +9,9 @@
 namespace
 {
 
-constexpr int VECTOR_BLOCKS = MAX_BLOCKS < 5 ? MAX_BLOCKS : 5; /* resident, with vectors */
+constexpr int VECTOR_BLOCKS = MAX_BLOCKS < 4 ? MAX_BLOCKS : 4; /* resident, with vectors */
 
-/* Adjacent outputs of a thread. */
+/* Outputs of a thread. */
 template <typename C, int W> struct alignas(W == 1 ? alignof(C) : 16) columns_of {
     C e[W];
 };
@@ -27,87 +27,132 @@ __device__ __forceinline__ columns_of<C, W> combine_columns(F f, const columns_o
     return both;
 }
 
-/* Reduces W adjacent elements of type S in each of `count` rows; reloads the first one beyond. */
-template <typename F, typename C, int W, typename S>
-__device__ __forceinline__ columns_of<C, W> reduce_stored_columns(F f, const char *p, int64_t step,
-                                                                  int count)
+/* Elements to reduce for each column of a thread, at most ROWS. */
+struct column_terms {
+    int64_t first;
+    int log2_apart, count;
+    bool is_tree; /* of lanes: combined in halves, else from the first to the last */
+};
+
+/*
+ * Finds the elements of a lane, or of lanes of one term each, the m-th to (m + ROWS - 1)-th: their
+ * numbers differ in the highest bits, in any order, which here is ascending.
+ */
+__device__ __forceinline__ column_terms find_column_terms(int64_t from, int64_t to, int lanes,
+                                                          int lane, int shift)
 {
+    const bool is_tree = to - from <= LANES;
+    const int log2_apart = is_tree ? shift : STEPS;
+    const int rest = (int)(is_tree ? lanes : to - from) - lane;
+    const int count = (rest + (1 << log2_apart) - 1) >> log2_apart;
+    return {from + lane, log2_apart, count < ROWS ? count : ROWS, is_tree};
+}
+
+/*
+ * Reduces elements of type S of W columns: vectors from first[0] on, or, if the columns are spaced,
+ * single elements from first[j] on.  Reloads the first one instead of missing ones.
+ */
+template <typename F, typename C, int W, typename S>
+__device__ __forceinline__ columns_of<C, W> reduce_stored_columns(F f, const reduce_args &args,
+                                                                  const char *const (&first)[W],
+                                                                  const column_terms &terms)
+{
+    const int64_t step = args.walk[0].stride[0];
+    const int64_t base = terms.first * step, unit = step << terms.log2_apart;
     typedef typename bits_of<W * sizeof(S)>::type bits;
     union vector {
         bits loaded;
         S e[W];
     } x[ROWS];
-    columns_of<C, W> value, next;
-#pragma unroll
-    for (int i = 0; i < ROWS; i++)
-        x[i].loaded = __ldcs((const bits *)(i < count ? p + i * step : p));
-#pragma unroll
-    for (int i = 0; i < ROWS; i++) {
+    const auto convert_all = [](const vector &v) {
+        columns_of<C, W> y;
 #pragma unroll
         for (int j = 0; j < W; j++)
-            next.e[j] = convert<C>(x[i].e[j]);
-        if (i == 0)
-            value = next;
-        else if (i < count)
-            value = combine_columns(f, value, next);
+            y.e[j] = convert<C>(v.e[j]);
+        return y;
+    };
+    const auto place = [&](int i) { return i < terms.count ? base + i * unit : base; };
+    if (!args.is_spaced && terms.count == ROWS) {
+        const char *p = first[0] + base;
+#pragma unroll
+        for (int i = 0; i < ROWS; i++, p += unit)
+            x[i].loaded = __ldcs((const bits *)p);
+    } else if (!args.is_spaced) {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+            x[i].loaded = __ldcs((const bits *)(first[0] + place(i)));
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int j = 0; j < W; j++)
+                x[i].e[j] = *(const S *)(first[j] + place(i));
     }
-    return value;
+    if (!terms.is_tree) {
+        columns_of<C, W> value = convert_all(x[0]);
+#pragma unroll
+        for (int i = 1; i < ROWS; i++)
+            if (i < terms.count)
+                value = combine_columns(f, value, convert_all(x[i]));
+        return value;
+    }
+    columns_of<C, W> value[ROWS];
+#pragma unroll
+    for (int i = 0; i < ROWS; i++)
+        value[i] = convert_all(x[i]);
+#pragma unroll
+    for (int half = ROWS / 2; half > 0; half /= 2)
+#pragma unroll
+        for (int i = 0; i < half; i++)
+            if (i + half < terms.count)
+                value[i] = combine_columns(f, value[i], value[i + half]);
+    return value[0];
 }
 
-/* Reduces a lane of each column; the terms are of the carrying type or one that widens to it. */
+/* Reduces columns whose elements are of the carrying type or one that widens to it. */
 template <typename F, typename C, int W>
-__device__ __forceinline__ columns_of<C, W>
-reduce_columns(F f, const reduce_args &args, const char *first, int64_t term, int64_t end)
+__device__ __forceinline__ columns_of<C, W> reduce_columns(F f, const reduce_args &args,
+                                                           const char *const (&first)[W],
+                                                           const column_terms &terms)
 {
     static_assert(sizeof(C) * W == 16, "a vector");
-    int64_t step = args.in_strides[0][args.kept_ndim] * APART<F>;
-    int64_t rows = (end - term + APART<F> - 1) / APART<F>;
-    int count = rows < ROWS ? (int)rows : ROWS;
-    const char *p = first + term * args.in_strides[0][args.kept_ndim];
     if (!args.is_stored_as_carrier[0]) {
         switch (args.input_type[0]) {
 #define DT(s, S) \
     case MYLIB_##S: \
         if constexpr (widens<C, t_##s>()) \
-            return reduce_stored_columns<F, C, W, t_##s>(f, p, step, count); \
+            return reduce_stored_columns<F, C, W, t_##s>(f, args, first, terms); \
         break;
             MYLIB_STORED_TYPES(DT)
 #undef DT
         }
     }
-    return reduce_stored_columns<F, C, W, C>(f, p, step, count);
+    return reduce_stored_columns<F, C, W, C>(f, args, first, terms);
 }
 
-/* Reduces lanes of a single term, the m-th to (m + SOME - 1)-th; loads all of them first. */
-template <typename F, typename C, int SOME>
-__device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args,
-                                               const char *const *first, int64_t from, int64_t to,
-                                               int lanes, unsigned m, int sub, int steps, int bits)
+/* Reduces lanes of a single term each; loads all of them first. */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args, const char *first,
+                                               const column_terms &terms)
 {
-    const char *p[SOME];
-    bool is_there[SOME];
-    C x[SOME];
+    const char *p[ROWS];
+    C x[ROWS];
 #pragma unroll
-    for (int i = 0; i < SOME; i++) {
-        int lane = lane_of(m + i, sub, steps, bits);
-        is_there[i] = m + i < 1u << steps && lane < lanes;
-        int64_t term = from + (is_there[i] ? lane : 0);
-        if constexpr (IN_RUNS<F>)
-            term = terms_of_lane<F>(is_there[i] ? lane : 0, steps + bits, from, to).begin;
-        if (args.ndim <= args.kept_ndim + 1)
-            p[i] = first[0] +
-                   (args.ndim > args.kept_ndim ? term * args.in_strides[0][args.kept_ndim] : 0);
-        else
-            p[i] = first[0] + offset_of_term(args, 0, term);
+    for (int i = 0; i < ROWS; i++) {
+        const int64_t term = terms.first + (i < terms.count ? i << terms.log2_apart : 0);
+        p[i] = first + (args.ndim <= args.kept_ndim + 1 ? term * args.walk[0].stride[0]
+                                                        : offset_of_term(args, 0, term));
     }
-    load_terms<C, SOME>(args, 0, p, x);
+    load_terms<C, ROWS>(args, 0, p, x);
+    return with_functor<C>(f, [&](auto g) {
 #pragma unroll
-    for (int step = 1; step < SOME; step *= 2)
+        for (int half = ROWS / 2; half > 0; half /= 2)
 #pragma unroll
-        for (int i = 0; i < SOME; i += 2 * step)
-            if (is_there[i + step])
-                x[i] = f(x[i], x[i + step]);
-    return x[0];
+            for (int i = 0; i < half; i++)
+                if (i + half < terms.count)
+                    x[i] = g(x[i], x[i + half]);
+        return x[0];
+    });
 }
 
 template <typename F, typename C, int W>
@@ -118,35 +163,44 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
     const F f(args.reduction);
     typedef columns_of<C, W> values;
     constexpr int SOME_BITS = 3;
+    static_assert(1 << SOME_BITS == ROWS,
+                  "a thread loads as many lanes at once as terms of a lane");
     alignas(16) __shared__ unsigned char storage[STEPS * THREADS * sizeof(values)];
     values *waits = (values *)storage, *room = waits;
     /* 2^side threads have adjacent columns; 2^bits such groups share them. */
     const int side = args.width_bits, bits = args.share_bits, steps = args.lane_bits - bits;
+    const int shift = bits + (steps > SOME_BITS ? steps - SOME_BITS : 0);
     const int t = threadIdx.x & ((1 << side) - 1), sub = threadIdx.x >> side & ((1 << bits) - 1);
     const int64_t group = ((int64_t)blockIdx.x * THREADS + threadIdx.x) >> side >> bits;
-    const int64_t wanted = ((group << side) + t) * W;
-    const uint32_t output = (uint32_t)(wanted < args.outputs ? wanted : args.outputs - W);
-    const char *const first[2] = {first_term(args, 0, output), NULL};
+    /* Output j of a thread is wanted + j * apart. */
+    const int apart = W > 1 && args.is_spaced ? 1 << side : 1;
+    const int64_t wanted = (group << side) * W + (apart > 1 ? t : t * W);
+    const char *first[W == 1 ? 2 : W];
+#pragma unroll
+    for (int j = 0; j < W; j++) {
+        const int64_t output = wanted + j * apart;
+        if (j == 0 || args.is_spaced)
+            first[j] = first_term(args, 0, (uint32_t)(output < args.outputs ? output : 0));
+    }
 
 #pragma unroll 1
     for (int64_t block = blockIdx.y; block < args.blocks; block += gridDim.y) {
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
-        int lanes = count_lanes<F>(args.lane_bits, from, to);
+        int lanes = to - from < LANES ? (int)(to - from) : LANES;
         values value = values();
         /* A lane of several terms alone has enough loads in flight. */
-        const int some_bits = W == 1 && to - from <= LANES ? SOME_BITS : 0;
+        const int some_bits = to - from <= LANES ? SOME_BITS : 0;
 #pragma unroll 1
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
             int lane = lane_of(m, sub, steps, bits);
             if (lane < lanes) {
-                lane_terms terms = terms_of_lane<F>(lane, args.lane_bits, from, to);
+                const column_terms terms = find_column_terms(from, to, lanes, lane, shift);
                 if constexpr (W > 1)
-                    value = reduce_columns<F, C, W>(f, args, first[0], terms.begin, terms.end);
-                else if (some_bits == 0)
-                    value.e[0] = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
+                    value = reduce_columns<F, C, W>(f, args, first, terms);
+                else if (terms.is_tree)
+                    value.e[0] = reduce_some_lanes<F, C>(f, args, first[0], terms);
                 else
-                    value.e[0] = reduce_some_lanes<F, C, 1 << SOME_BITS>(
-                        f, args, first, from, to, lanes, m, sub, steps, bits);
+                    value.e[0] = reduce_lane<F, C>(f, args, first, from + lane, to);
             }
             /*
              * Combine the value that waits at step k with the next one, if it exists: a pair
@@ -174,16 +228,19 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
                 __syncthreads();
             }
         }
-        if (sub == 0 && wanted < args.outputs) {
+        if (sub != 0)
+            continue;
 #pragma unroll
-            for (int i = 0; i < W; i++) {
-                if (W == 1 && args.terms == 0)
-                    value.e[i] = convert<C>((t_i32)(args.reduction == MYLIB_PROD));
-                if (args.blocks == 1)
-                    store_output(args, output + i, value.e[i]);
-                else
-                    ((C *)args.partial)[block * args.outputs + output + i] = value.e[i];
-            }
+        for (int j = 0; j < W; j++) {
+            const int64_t output = wanted + j * apart;
+            if (output >= args.outputs)
+                break;
+            if (W == 1 && args.terms == 0)
+                value.e[j] = convert<C>((t_i32)(args.reduction == MYLIB_PROD));
+            if (args.blocks == 1)
+                store_output(args, (uint32_t)output, value.e[j]);
+            else
+                ((C *)args.partial)[block * args.outputs + output] = value.e[j];
         }
     }
 }

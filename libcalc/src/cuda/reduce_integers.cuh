@@ -92,17 +92,62 @@ __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], ui
 }
 
 /*
+ * Columns of a thread that are single elements, `spacing` bytes apart, and not vectors; only `count`
+ * of them exist, and the last one replaces the others.
+ */
+struct spaced_columns {
+    int64_t spacing;
+    int count;
+};
+
+/* Loads a vector, as words. */
+template <typename S>
+__device__ __forceinline__ void load_words(const char *p, uint32_t (&words)[4])
+{
+    const uint4 v = __ldcs((const uint4 *)p);
+    words[0] = v.x;
+    words[1] = v.y;
+    words[2] = v.z;
+    words[3] = v.w;
+}
+template <typename S>
+__device__ __forceinline__ void load_words(const char *p, const spaced_columns &columns,
+                                           uint32_t (&words)[4])
+{
+    constexpr int SIZE = sizeof(S), E = 16 / SIZE;
+    typename bits_of<SIZE>::type x[E];
+#pragma unroll
+    for (int j = 0; j < E; j++) {
+        x[j] = *(const typename bits_of<SIZE>::type *)p;
+        p += j + 1 < columns.count ? columns.spacing : 0;
+    }
+#pragma unroll
+    for (int i = 0; i < 4; i++) {
+        if constexpr (SIZE == 8) {
+            words[i] = i % 2 == 0 ? x[i / 2].x : x[i / 2].y;
+        } else {
+            words[i] = 0;
+#pragma unroll
+            for (int j = 0; j < 4 / SIZE; j++)
+                words[i] |= (uint32_t)x[i * 4 / SIZE + j] << 8 * SIZE * j;
+        }
+    }
+}
+
+/*
  * Reduces `count` vectors, possibly none, `step` bytes apart, from p on.  Returns the result of all
  * elements; or, given `room`, writes a result for each element of a vector there, for at most
- * EXACT_TERMS vectors.
+ * EXACT_TERMS vectors.  `columns` are spaced ones, or missing.
  */
-template <int R, typename S>
+template <int R, typename S, typename... COLUMNS>
 __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, int64_t count,
-                                                 uint64_t flip, t_i64 *room)
+                                                 uint64_t flip, t_i64 *room,
+                                                 const COLUMNS &...columns)
 {
     constexpr int E = 16 / sizeof(S);
     typedef exact_type<R, S> P;
-    constexpr int AHEAD = sizeof(P) * E <= 64 ? 4 : 1; /* within 64 registers */
+    /* Within 64 registers; spaced columns alone have enough loads in flight. */
+    constexpr int AHEAD = sizeof(P) * E <= 64 && sizeof...(columns) == 0 ? 4 : 1;
     const combine<R> f;
     t_i64 value = identity<R, t_i64>();
 #pragma unroll 1
@@ -121,13 +166,8 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
 #pragma unroll
                 for (int j = 0; j < 4; j++)
                     words[i][j] = word_of_nothing<R, S>(flip, j);
-                if (i < n) {
-                    const uint4 v = __ldcs((const uint4 *)(p + i * step));
-                    words[i][0] = v.x;
-                    words[i][1] = v.y;
-                    words[i][2] = v.z;
-                    words[i][3] = v.w;
-                }
+                if (AHEAD == 1 || i < n)
+                    load_words<S>(p + i * step, columns..., words[i]);
             }
             p += AHEAD * step;
 #pragma unroll
@@ -151,26 +191,34 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
 /*
  * Along: a warp reduces an output, or a thread block a part of one.
  *
- * Across: 2^width_bits threads take a vector of adjacent outputs each; the others of a thread block
- * have the same outputs, and other terms of the part.
+ * Across: 2^width_bits threads take a vector of outputs each, adjacent or spaced; the others of a
+ * thread block have the same outputs, and other terms of the part.
  */
-template <int R>
-__global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
+template <int R, bool IS_SPACED>
+__global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
     integers_kernel(const __grid_constant__ reduce_args args)
 {
     wait_for_previous();
     const combine<R> f;
     alignas(16) __shared__ t_i64 room[THREADS * 16];
     const uint64_t flip = args.flip;
+    const bool is_across = IS_SPACED || args.is_across;
     const int threads = args.has_warp_per_output ? WARP : THREADS, t = threadIdx.x % threads;
     const int size = args.input_size[0], per_vector = 16 / size;
     const int lanes = THREADS >> args.width_bits, lane = threadIdx.x >> args.width_bits;
     const uint32_t outputs = (uint32_t)args.outputs;
     uint32_t output, part = 0;
-    if (args.is_across) {
+    spaced_columns columns;
+    if (is_across) {
         const uint32_t column = threadIdx.x & ((1u << args.width_bits) - 1);
-        output = ((blockIdx.x << args.width_bits) + column) * per_vector;
-        output = output < outputs ? output : outputs - per_vector;
+        output = blockIdx.x * per_vector << args.width_bits;
+        output += IS_SPACED ? column : column * per_vector;
+        if (output >= outputs)
+            output = IS_SPACED ? outputs - 1 : outputs - per_vector;
+        if (IS_SPACED) {
+            columns.spacing = args.in_strides[0][0] * (1 << args.width_bits);
+            columns.count = ((outputs - output - 1) >> args.width_bits) + 1;
+        }
         part = blockIdx.y;
     } else if (args.has_warp_per_output) {
         output = blockIdx.x * WARPS + threadIdx.x / WARP;
@@ -182,10 +230,10 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
     }
     const int64_t from = part * args.group;
     const int64_t n = args.terms - from < args.group ? args.terms - from : args.group;
-    int64_t step = args.is_across ? args.in_strides[0][args.kept_ndim] : size, count;
+    int64_t step = is_across ? args.in_strides[0][args.kept_ndim] : size, count;
     const char *p = first_term(args, 0, output) + from * step;
     t_i64 value = identity<R, t_i64>(), edge = value;
-    if (args.is_across) {
+    if (is_across) {
         p += lane * step;
         step *= lanes;
         count = (n - lane + lanes - 1) / lanes;
@@ -205,15 +253,18 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
         step = threads * 16;
         count = t < vectors ? (vectors - t + threads - 1) / threads : 0;
     }
-    t_i64 *own = args.is_across ? room + threadIdx.x * per_vector : NULL;
+    t_i64 *own = is_across ? room + threadIdx.x * per_vector : NULL;
     value = with_type(args.input_type[0], value, [=](auto s) {
         typedef TYPE_OF(s) S;
         if constexpr (IS_WHOLE<S>)
-            return reduce_integers<R, S>(p, step, count, flip, own);
+            if constexpr (IS_SPACED)
+                return reduce_integers<R, S>(p, step, count, flip, own, columns);
+            else
+                return reduce_integers<R, S>(p, step, count, flip, own);
         else
             return identity<R, t_i64>();
     });
-    if (args.is_across) {
+    if (is_across) {
         const int width = per_vector << args.width_bits;
         __syncthreads();
         for (int i = threadIdx.x; i < width; i += THREADS) {
@@ -221,8 +272,10 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<t_i64>)
 #pragma unroll 4
             for (int k = 1; k < lanes; k++)
                 value = f(value, room[k * width + i]);
-            if (blockIdx.x * width + i < outputs)
-                finish(args, blockIdx.x * width + i, part, value ^ (t_i64)flip);
+            /* Element i % per_vector of the thread i / per_vector. */
+            const int at = IS_SPACED ? (i % per_vector << args.width_bits) + i / per_vector : i;
+            if (blockIdx.x * width + at < outputs)
+                finish(args, blockIdx.x * width + at, part, value ^ (t_i64)flip);
         }
         return;
     }

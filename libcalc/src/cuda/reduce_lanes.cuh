@@ -1,5 +1,6 @@
 /*
- * reduce_lanes.cuh - the kernel of terms of any type and strides: each thread of a block is a lane.
+ * reduce_lanes.cuh - the kernel of terms of any type and strides: a warp takes a block of terms, or
+ * a thread block does, whose threads are the lanes.
  */
 #ifndef MYLIB_REDUCE_LANES_CUH
 #define MYLIB_REDUCE_LANES_CUH
@@ -13,12 +14,14 @@ namespace
 template <typename F, typename C, int N>
 __device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
 {
-    C value = x[0];
+    return with_functor<C>(f, [&](auto g) {
+        C value = x[0];
 #pragma unroll
-    for (int i = 1; i < N; i++)
-        if (i < count)
-            value = f(value, x[i]);
-    return value;
+        for (int i = 1; i < N; i++)
+            if (i < count)
+                value = g(value, x[i]);
+        return value;
+    });
 }
 
 /* Returns the distance between the terms of a lane. */
@@ -52,6 +55,55 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
     return to - from < LANES ? (int)(to - from) : LANES;
 }
 
+/* A lane's terms do not go on for INT32_MAX. */
+__device__ __forceinline__ int32_t limit_size(int64_t size)
+{
+    return size < INT32_MAX ? (int32_t)size : INT32_MAX;
+}
+
+/*
+ * Finds the places of `count` terms of a lane, at most ROWS, from `term` on; beyond them it repeats
+ * the first.  Several dimensions are columns, rows and planes.
+ */
+template <typename F>
+__device__ __forceinline__ void find_terms(const reduce_args &args, int k, const char *first,
+                                           int64_t term, int count, const char *(&p)[ROWS])
+{
+    const mylib_reduce_walk &walk = args.walk[k];
+    const int dims = args.ndim - args.kept_ndim;
+    if (dims <= 1) {
+        p[0] = first + term * walk.stride[0];
+#pragma unroll
+        for (int i = 1; i < ROWS; i++)
+            p[i] = i < count ? p[0] + i * walk.step : p[0];
+        return;
+    }
+    const int64_t row = quotient_of(term, args.columns), column = term - row * args.columns;
+    const int64_t plane = dims == 2 ? 0 : quotient_of(row, args.rows);
+    const int64_t at_row = row - plane * args.rows;
+    int32_t columns_left = limit_size(args.columns - column);
+    int32_t rows_left = dims == 2 ? INT32_MAX : limit_size(args.rows - at_row);
+    const char *next =
+        first + column * walk.stride[0] + at_row * walk.stride[1] + plane * walk.stride[2];
+    p[0] = next;
+#pragma unroll
+    for (int i = 1; i < ROWS; i++) {
+        next += walk.step;
+        columns_left -= args.right;
+        rows_left -= args.down;
+        if (columns_left <= 0) {
+            columns_left += args.row_width;
+            rows_left--;
+            next += walk.end_of_row;
+        }
+        if (rows_left <= 0) {
+            rows_left += args.plane_height;
+            next += walk.end_of_plane;
+        }
+        p[i] = i < count ? next : p[0];
+    }
+}
+
 /* Reduces the terms of a lane, at most ROWS and below `end`; beyond `end` it reloads `term`. */
 template <typename F, typename C>
 __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const char *const *first,
@@ -63,31 +115,7 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
     int count = rows < ROWS ? (int)rows : ROWS;
 #pragma unroll 1
     for (int k = 0; k < args.inputs; k++) {
-        if (args.ndim <= args.kept_ndim + 1) {
-            int64_t step = args.ndim > args.kept_ndim ? args.in_strides[k][args.kept_ndim] : 0;
-            p[0] = first[k] + term * step;
-#pragma unroll
-            for (int i = 1; i < ROWS; i++)
-                p[i] = i < count ? p[0] + i * APART<F> * step : p[0];
-        } else {
-            /* Offsets take divisions: within a row of the innermost dimension, they are added. */
-            const int64_t size = args.shape[args.ndim - 1];
-            const int64_t step = args.in_strides[k][args.ndim - 1] * APART<F>;
-            int64_t index = remainder_of(term, size);
-            p[0] = first[k] + offset_of_term(args, k, term);
-#pragma unroll
-            for (int i = 1; i < ROWS; i++) {
-                index += APART<F>;
-                if (i >= count) {
-                    p[i] = p[0];
-                } else if (index < size) {
-                    p[i] = p[i - 1] + step;
-                } else {
-                    p[i] = first[k] + offset_of_term(args, k, term + i * APART<F>);
-                    index -= size;
-                }
-            }
-        }
+        find_terms<F>(args, k, first[k], term, count, p);
         load_terms<C, ROWS>(args, k, p, y);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
@@ -96,66 +124,81 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
     return reduce_terms(f, x, count);
 }
 
+/* Combines a thread's values: the v-th is of lane 32 v + t, of the first `lanes` ones. */
+template <typename F, typename C>
+__device__ __forceinline__ C reduce_lanes(F f, const C *own, int lanes)
+{
+    constexpr int V = LANES / WARP;
+    const int t = threadIdx.x % WARP;
+    C x[V];
+#pragma unroll
+    for (int v = 0; v < V; v++)
+        x[v] = own[v * WARP + t];
+    return with_functor<C>(f, [&](auto g) {
+#pragma unroll
+        for (int half = V / 2; half > 0; half /= 2)
+#pragma unroll
+            for (int v = 0; v < half; v++)
+                if ((v + half) * WARP + t < lanes)
+                    x[v] = g(x[v], x[v + half]);
+        return reduce_warp(g, x[0], lanes);
+    });
+}
+
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     lanes_kernel(const __grid_constant__ reduce_args args)
 {
     wait_for_previous();
     const F f(args.reduction);
-    alignas(16) __shared__ unsigned char levels[MAX_LEVELS * sizeof(C)];
-    alignas(16) __shared__ unsigned char storage[THREADS * sizeof(C)];
-    C *level = (C *)levels, *room = (C *)storage;
-    uint32_t output, part;
+    const int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
+    alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
+    alignas(16) __shared__ unsigned char storage[(WARPS * LANES + WARPS) * sizeof(C)];
+    C *const level = (C *)levels[warp], *const room = (C *)storage;
+    C *const own = room + (args.is_by_warp ? warp * LANES : 0);
+    share s = take_share(args);
 #if IN_CLUSTERS
     __shared__ cluster_room<C> all;
     if (args.cluster_bits != 0) {
-        output = blockIdx.x >> args.cluster_bits;
-        part = blockIdx.x & ((1u << args.cluster_bits) - 1);
-        begin_in_cluster(args, all, part);
-    } else
-#endif
-    {
-        output = blockIdx.x % (uint32_t)args.outputs;
-        part = blockIdx.x / (uint32_t)args.outputs;
+        s.output = blockIdx.x >> args.cluster_bits;
+        s.part = blockIdx.x & ((1u << args.cluster_bits) - 1);
+        s.begin = s.part * args.group;
+        s.end = s.begin + args.group < args.blocks ? s.begin + args.group : args.blocks;
+        begin_in_cluster(args, all, s.part);
     }
-    int64_t begin = part * args.group;
-    int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
-    const char *const first[2] = {first_term(args, 0, output),
-                                  args.inputs == 2 ? first_term(args, 1, output) : NULL};
-    int l = threadIdx.x;
+#endif
+    if (s.output >= args.outputs)
+        return;
+    const char *const first[2] = {first_term(args, 0, s.output),
+                                  args.inputs == 2 ? first_term(args, 1, s.output) : NULL};
     C value = C();
 #pragma unroll 1
-    for (int64_t block = begin; block < end; block++) {
+    for (int64_t block = s.begin; block < s.end; block++) {
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
         int lanes = count_lanes<F>(STEPS, from, to);
-        if (l < lanes) {
+#pragma unroll 1
+        for (int l = args.is_by_warp ? t : threadIdx.x; l < lanes;
+             l += args.is_by_warp ? WARP : LANES) {
             lane_terms terms = terms_of_lane<F>(l, STEPS, from, to);
-            value = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
+            own[l] = reduce_lane<F, C>(f, args, first, terms.begin, terms.end);
         }
-        /* The upper half of the threads passes its values on; five steps stay within a warp. */
-#pragma unroll
-        for (int half = LANES / 2; half >= WARP; half /= 2) {
-            if (l >= half && l < 2 * half)
-                room[l] = value;
+        if (!args.is_by_warp)
             __syncthreads();
-            if (l < half && l + half < lanes)
-                value = f(value, room[l + half]);
+        if (args.is_by_warp || warp == 0) {
+            value = reduce_lanes(f, own, lanes);
+            if (t == 0 && s.end - s.begin > 1)
+                count_block(f, level, (uint32_t)(block - s.begin), value);
         }
-        if (l < WARP) {
-            value = reduce_warp(f, value, lanes);
-            if (l == 0 && end - begin > 1)
-                count_block(f, level, (uint32_t)(block - begin), value);
-        }
-        __syncthreads();
+        if (!args.is_by_warp)
+            __syncthreads();
     }
-    if (l == 0 && end - begin > 1)
-        value = count_end(f, level, (uint32_t)(end - begin));
+    if (t == 0 && s.end - s.begin > 1 && (args.is_by_warp || warp == 0))
+        value = count_end(f, level, (uint32_t)(s.end - s.begin));
 #if IN_CLUSTERS
     if (args.cluster_bits != 0)
-        return finish_in_cluster(f, args, all, output, part, value);
+        return finish_in_cluster(f, args, all, s.output, s.part, value);
 #endif
-    if (l == 0)
-        finish(args, output, part, value);
+    finish_warps(f, args, s, room + WARPS * LANES, value);
 }
 
 } // namespace

@@ -3,9 +3,9 @@
  * Plain C.
  *
  * A program of f32 or f64 is reduced in the launch that computes it, if its layout allows that
- * (fused.h).  The values of any other program go to temporary memory and are reduced from there:
- * some outputs at a time, with all of their terms, or some terms of some outputs.  Outputs are
- * adjacent in that memory if they are adjacent in the inputs.
+ * (fused.h).  The values of any other program, even of a mere copy, go to temporary memory and are
+ * reduced from there: some outputs at a time, with all of their terms, or some terms of some
+ * outputs.  Outputs are adjacent in that memory if they are adjacent in the inputs.
  *
  * Each piece of host arrays is copied to the GPU first, in memory order.  Repeated elements are
  * copied once; a single element for all is an argument of the launches.  If the program is a copy,

@@ -115,32 +115,6 @@ __device__ __forceinline__ C reduce_any_row(F f, int op, int n, const char *a, c
     return reduce_warp(f, acc[0], lanes);
 }
 
-/* Reduces n terms in runs, one run for each thread. */
-template <typename F, typename C>
-__device__ __forceinline__ C reduce_row_of_runs(F f, int n, const char *a)
-{
-    constexpr int AHEAD = 8;
-    const C *terms = (const C *)a;
-    int run = (n + WARP - 1) / WARP, begin = threadIdx.x % WARP * run;
-    C value = terms[begin < n ? begin : n - 1];
-#pragma unroll 1
-    for (int i = 0; i < run; i += AHEAD) {
-        C x[AHEAD];
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++) {
-            int at = begin + (i + j < run ? i + j : run - 1);
-            x[j] = terms[at < n ? at : n - 1];
-        }
-#pragma unroll
-        for (int j = 0; j < AHEAD; j++)
-            value = f(value, x[j]);
-    }
-#pragma unroll
-    for (int half = 1; half < WARP; half *= 2)
-        value = combine_pair(f, value, half);
-    return value;
-}
-
 /* Reduces blocks begin to end - 1, at least one, by a warp; thread 0 gets the result. */
 template <typename F, typename C, typename S, term_kind KIND>
 __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const char *a,
@@ -150,9 +124,7 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
 #pragma unroll 1
     for (int64_t block = begin; block < end; block++) {
         int64_t at = block * TERMS * (int64_t)sizeof(S), rest = args.terms - block * TERMS;
-        if constexpr (IN_RUNS<F>)
-            value = reduce_row_of_runs<F, C>(f, rest < TERMS ? (int)rest : TERMS, a + at);
-        else if (rest >= TERMS && args.is_aligned)
+        if (rest >= TERMS && args.is_aligned)
             value = reduce_full_row<F, C, S, KIND>(f, args.op, a + at, b + at);
         else
             value = reduce_any_row<F, C, S, KIND>(f, args.op, rest < TERMS ? (int)rest : TERMS,
@@ -165,10 +137,7 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
     return value;
 }
 
-/*
- * With one warp for each output, the warp takes all its blocks; otherwise the warps of a thread
- * block take consecutive groups of one output.  S is the type of the stored elements.
- */
+/* S is the type of the stored elements. */
 template <typename F, typename C, typename S, term_kind KIND>
 __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     rows_kernel(const __grid_constant__ reduce_args args)
@@ -177,41 +146,16 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     const F f(args.reduction);
     alignas(16) __shared__ unsigned char levels[WARPS][MAX_LEVELS * sizeof(C)];
     alignas(16) __shared__ unsigned char storage[WARPS * sizeof(C)];
-    int warp = threadIdx.x / WARP, t = threadIdx.x % WARP;
-    C *room = (C *)storage;
-    uint32_t output, part = 0, outputs = (uint32_t)args.outputs;
-    int64_t begin = 0;
-    if (args.has_warp_per_output) {
-        output = blockIdx.x * WARPS + warp;
-        if (output >= outputs)
-            return;
-    } else {
-        output = blockIdx.x % outputs;
-        part = blockIdx.x / outputs;
-        begin = ((int64_t)part * WARPS + warp) * args.group;
-    }
-    int64_t end = begin + args.group < args.blocks ? begin + args.group : args.blocks;
-    const char *a = first_term(args, 0, output),
-               *b = KIND == PRODUCTS ? first_term(args, 1, output) : a;
-    C value = C();
-    if (begin < end)
-        value = reduce_blocks<F, C, S, KIND>(f, args, a, b, begin, end, (C *)levels[warp]);
-    if (args.has_warp_per_output) {
-        if (t == 0)
-            store_output(args, output, value);
+    const share s = take_share(args);
+    if (s.output >= args.outputs)
         return;
-    }
-    if (t == 0)
-        room[warp] = value;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        /* Existing groups come first. */
-        int left = 1;
-        while (left < WARPS && begin + left * args.group < args.blocks)
-            left++;
-        reduce_pairwise(f, room, left);
-        finish(args, output, part, room[0]);
-    }
+    const char *const a = first_term(args, 0, s.output);
+    const char *const b = KIND == PRODUCTS ? first_term(args, 1, s.output) : a;
+    C value = C();
+    if (s.begin < s.end)
+        value = reduce_blocks<F, C, S, KIND>(f, args, a, b, s.begin, s.end,
+                                             (C *)levels[threadIdx.x / WARP]);
+    finish_warps(f, args, s, (C *)storage, value);
 }
 
 } // namespace

@@ -38,6 +38,15 @@ struct combine_by_call : combine_any {
     }
 };
 
+/* Calls g with f, or with the functor of the reduction that f chooses at run time. */
+template <typename C, typename F, typename G> __device__ __forceinline__ auto with_functor(F f, G g)
+{
+    if constexpr (F::REDUCTION == -1 && !real_of<C>::is_complex)
+        return with_reduction(f.reduction, g);
+    else
+        return g(f);
+}
+
 /*
  * Complex minima and maxima: the result is the first of equal terms.  Any tree that keeps the order
  * of the terms gives it, so a lane takes a run of terms, and the last term replaces missing ones.
@@ -101,6 +110,37 @@ __device__ __noinline__ C convert_bits(int input_type, int narrow, uint64_t low,
     return x;
 }
 
+/* Converts terms, given by their bits, if that takes few instructions; else returns false. */
+template <typename C, int N>
+__device__ __forceinline__ bool convert_quickly(int input_type, int narrow,
+                                                const uint64_t (&bits)[N], C (&x)[N])
+{
+    if (narrow != MYLIB_NOT_NARROWED)
+        return false;
+    if constexpr (std::is_same<C, t_f32>::value) {
+        if (input_type != MYLIB_F16)
+            return false;
+#pragma unroll
+        for (int i = 0; i < N; i++) {
+            const uint16_t half = (uint16_t)bits[i];
+            t_f16 value;
+            memcpy(&value, &half, sizeof value);
+            x[i] = convert<C>(value);
+        }
+        return true;
+    } else if constexpr (class_of<C>::value == SIGNED || class_of<C>::value == UNSIGNED) {
+        if (input_type > MYLIB_U64)
+            return false;
+        static_assert(MYLIB_I8 == 0 && MYLIB_I64 == 3 && MYLIB_U8 == 4 && MYLIB_U64 == 7, "sizes");
+        const int cut = input_type <= MYLIB_I64 ? 64 - (8 << input_type) : 0;
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = (C)((int64_t)(bits[i] << cut) >> cut);
+        return true;
+    }
+    return false;
+}
+
 /* Loads the terms of input k at p[0..N); issues all loads before the first conversion. */
 template <typename C, int N>
 __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
@@ -133,6 +173,8 @@ __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
             high[i] = ((const uint64_t *)p[i])[1];
         }
     }
+    if (convert_quickly(args.input_type[k], args.narrow[k], low, x))
+        return;
 #pragma unroll
     for (int i = 0; i < N; i++)
         x[i] = convert_bits<C>(args.input_type[k], args.narrow[k], low[i], high[i]);
@@ -153,9 +195,9 @@ __device__ __noinline__ const char *first_term(const reduce_args &args, int k, u
     return p;
 }
 
-__device__ __forceinline__ int64_t remainder_of(int64_t number, int64_t size)
+__device__ __forceinline__ int64_t quotient_of(int64_t number, int64_t size)
 {
-    return ((number | size) >> 32) == 0 ? (uint32_t)number % (uint32_t)size : number % size;
+    return ((number | size) >> 32) == 0 ? (uint32_t)number / (uint32_t)size : number / size;
 }
 
 /* Returns a term's offset from the first one when several dimensions are reduced. */
@@ -164,15 +206,9 @@ __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, i
     int64_t offset = 0;
 #pragma unroll 1
     for (int d = args.ndim - 1; d >= args.kept_ndim; d--) {
-        int64_t size = args.shape[d], index;
-        if (((term | size) >> 32) == 0) {
-            index = (uint32_t)term % (uint32_t)size;
-            term = (uint32_t)term / (uint32_t)size;
-        } else {
-            index = term % size;
-            term /= size;
-        }
-        offset += index * args.in_strides[k][d];
+        const int64_t rest = quotient_of(term, args.shape[d]);
+        offset += (term - rest * args.shape[d]) * args.in_strides[k][d];
+        term = rest;
     }
     return offset;
 }
@@ -181,6 +217,8 @@ __device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, i
 __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 {
     char *p = args.out;
+    if (args.is_out_dense)
+        return p + (int64_t)output * args.out_size;
 #pragma unroll 1
     for (int d = args.kept_ndim - 1; d >= 0; d--) {
         uint32_t size = (uint32_t)args.shape[d], index = output % size;
@@ -291,6 +329,54 @@ __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output,
         }
     }
     ((C *)args.partial)[at] = value;
+}
+
+/* ---- Shares of warps and thread blocks ----------------------------------------------------- */
+
+/* The terms of a warp or a thread block: those of blocks begin to end - 1 of an output. */
+struct share {
+    uint32_t output, part;
+    int64_t begin, end;
+};
+
+/* Divides the outputs, or the parts of each, among warps, if args.is_by_warp, or thread blocks. */
+__device__ __forceinline__ share take_share(const reduce_args &args)
+{
+    const int warp = threadIdx.x / WARP;
+    const uint32_t outputs = (uint32_t)args.outputs;
+    share s = {blockIdx.x % outputs, blockIdx.x / outputs, 0, 0};
+    s.begin = (args.is_by_warp ? (int64_t)s.part * WARPS + warp : s.part) * args.group;
+    if (args.has_warp_per_output)
+        s = {blockIdx.x * WARPS + warp, 0, 0, 0};
+    s.end = s.begin + args.group < args.blocks ? s.begin + args.group : args.blocks;
+    return s;
+}
+
+/* Stores a warp's result, or combines those of a thread block; `value` counts in thread 0 only. */
+template <typename F, typename C>
+__device__ __forceinline__ void finish_warps(F f, const reduce_args &args, const share &s, C *room,
+                                             C value)
+{
+    if (args.has_warp_per_output) {
+        if (threadIdx.x % WARP == 0)
+            store_output(args, s.output, value);
+        return;
+    }
+    if (args.is_by_warp) {
+        if (threadIdx.x % WARP == 0)
+            room[threadIdx.x / WARP] = value;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            /* Existing groups come first. */
+            int left = 1;
+            while (left < WARPS && s.begin + left * args.group < args.blocks)
+                left++;
+            reduce_pairwise(f, room, left);
+            value = room[0];
+        }
+    }
+    if (threadIdx.x == 0)
+        finish(args, s.output, s.part, value);
 }
 
 } // namespace
