@@ -195,7 +195,8 @@ static mylib_status copy_arrays(void *stream, const mylib_array *dst, const int6
     for (int i = 0; i < count; i++) {
         shape[axis] = src[i].shape[axis];
         RETURN_IF_ERROR(copy_array(stream, &slice, &src[i], &copies));
-        slice.data = (char *)slice.data + shape[axis] * strides[axis];
+        if (dst->data != NULL)
+            slice.data = (char *)slice.data + shape[axis] * strides[axis];
         if (copies.pieces == MYLIB_MAX_PIECES || (i == count - 1 && copies.pieces > 0)) {
             RETURN_IF_ERROR(mylib_cuda_copy_pieces(dst, stream, &copies));
             copies.pieces = 0;
