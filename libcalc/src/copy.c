@@ -134,7 +134,6 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     mylib_operation operation;
     DECLARE_LAYOUT(layout, 2);
 
-    RETURN_IF_NULL(dst);
     RETURN_IF_NULL(src);
     RETURN_IF_ERROR(mylib_layout_init_named(&layout, dst, src, 1, names));
     if (layout.count == 0)
