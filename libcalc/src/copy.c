@@ -213,9 +213,10 @@ mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, i
     if (axis < 0 || axis >= dst->ndim)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "axis is %d: expected one of the %d of dst", axis,
                           (int)dst->ndim);
-    if (count < 0 || (src == NULL && count > 0))
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "src is %p with a count of %d", (const void *)src,
-                          count);
+    if (count < 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "count is %d: expected 0 or more", count);
+    if (count > 0)
+        RETURN_IF_NULL(src);
     int64_t left = dst->shape[axis];
     for (int i = 0; i < count && left >= 0; i++) {
         RETURN_IF_ERROR(mylib_check_array("src", &src[i]));
