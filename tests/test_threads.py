@@ -259,9 +259,15 @@ def test_a_forked_child_may_use_cuda_first(python: Python) -> None:
     ("value", "threads"), [("3", 3), ("4,2", 4), (" 5 ", 5), ("junk", 0), ("-2", 0), ("9999", 256)]
 )
 def test_omp_num_threads(value: str, threads: int, python: Python) -> None:
-    code = "import os, pkg as pcd; print(pcd.get_num_threads(), len(os.sched_getaffinity(0)))"
-    found, processors = (int(word) for word in python(code, OMP_NUM_THREADS=value).split())
+    code = """
+import os, pkg as pcd
+print(pcd.get_num_threads(), len(os.sched_getaffinity(0)))
+os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])  # as a launcher may bind the process
+pcd.set_num_threads(None)
+print(pcd.get_num_threads())"""
+    found, processors, bound = map(int, python(code, OMP_NUM_THREADS=value).split())
     assert found == threads if threads else 1 <= found <= processors
+    assert bound == (threads or 1)
 
 
 def test_set_num_threads() -> None:

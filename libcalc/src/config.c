@@ -73,8 +73,6 @@ mylib_status mylib_copy(mylib_device dst_device, void *dst, mylib_device src_dev
 
 mylib_status mylib_synchronize(mylib_device device, void *stream)
 {
-    mylib_status st = mylib_check_device(device);
-    if (st != MYLIB_OK || device.kind == MYLIB_CPU)
-        return st;
-    return mylib_cuda_synchronize(device.index, stream);
+    RETURN_IF_ERROR(mylib_check_device(device));
+    return device.kind == MYLIB_CPU ? MYLIB_OK : mylib_cuda_synchronize(device.index, stream);
 }

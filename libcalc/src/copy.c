@@ -134,7 +134,6 @@ static mylib_status copy_array(void *stream, const mylib_array *dst, const mylib
     mylib_operation operation;
     DECLARE_LAYOUT(layout, 2);
 
-    RETURN_IF_NULL(dst);
     RETURN_IF_NULL(src);
     RETURN_IF_ERROR(mylib_layout_init_named(&layout, dst, src, 1, names));
     if (layout.count == 0)
@@ -195,7 +194,8 @@ static mylib_status copy_arrays(void *stream, const mylib_array *dst, const int6
     for (int i = 0; i < count; i++) {
         shape[axis] = src[i].shape[axis];
         RETURN_IF_ERROR(copy_array(stream, &slice, &src[i], &copies));
-        slice.data = (char *)slice.data + shape[axis] * strides[axis];
+        if (dst->data != NULL)
+            slice.data = (char *)slice.data + shape[axis] * strides[axis];
         if (copies.pieces == MYLIB_MAX_PIECES || (i == count - 1 && copies.pieces > 0)) {
             RETURN_IF_ERROR(mylib_cuda_copy_pieces(dst, stream, &copies));
             copies.pieces = 0;
@@ -213,9 +213,10 @@ mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, int axis, i
     if (axis < 0 || axis >= dst->ndim)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "axis is %d: expected one of the %d of dst", axis,
                           (int)dst->ndim);
-    if (count < 0 || (src == NULL && count > 0))
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "src is %p with a count of %d", (const void *)src,
-                          count);
+    if (count < 0)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "count is %d: expected 0 or more", count);
+    if (count > 0)
+        RETURN_IF_NULL(src);
     int64_t left = dst->shape[axis];
     for (int i = 0; i < count && left >= 0; i++) {
         RETURN_IF_ERROR(mylib_check_array("src", &src[i]));

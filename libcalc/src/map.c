@@ -87,7 +87,6 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
     mylib_type input_types[2];
     DECLARE_LAYOUT(layout, 3);
 
-    RETURN_IF_NULL(out);
     RETURN_IF_NULL(in);
     type = converts ? type : in[0].type;
     int inputs = mylib_op_arity(op);

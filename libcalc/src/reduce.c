@@ -484,7 +484,6 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
         return mylib_fail(MYLIB_ERR_ARGUMENT, "matrix has shape %s: the trace needs two dimensions",
                           mylib_shape_text(text, matrix->ndim, matrix->shape));
     RETURN_IF_ERROR(mylib_sum_type(matrix->type, &sum_type));
-    RETURN_IF_ERROR(check_types(MYLIB_SUM, matrix->type, sum_type));
 
     /* The diagonal as an array of one dimension. */
     int64_t n = matrix->shape[0] < matrix->shape[1] ? matrix->shape[0] : matrix->shape[1];

@@ -77,6 +77,7 @@ def test_plain_compiler_line(
         ("3.0", False),
         ("1.0...3", True),
         ("2.1...3", False),
+        ("2 COMPONENTS cuda", False),
     ],
 )
 def test_version_of_the_cmake_package(
@@ -89,7 +90,8 @@ def test_version_of_the_cmake_package(
     command = ["cmake", "-S", tmp_path, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={prefix}"]
     log = run(command, machine.env(), fails=not found)
     if not found:
-        assert "compatible with requested version" in log.words
+        reason = "no component cuda" if "cuda" in wanted else "compatible with requested version"
+        assert reason in log.words
 
 
 def test_names_of_the_shared_library(prefix: Path) -> None:

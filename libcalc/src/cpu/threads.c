@@ -100,6 +100,7 @@ static atomic_int thread_limit, processor_count; /* 0: not known yet */
 static int default_threads(void)
 {
     const char *text = getenv("OMP_NUM_THREADS");
+    atomic_store(&processor_count, processors());
     long asked = text != NULL ? strtol(text, NULL, 10) : 0;
     return asked < 1 ? atomic_load(&processor_count) : (int)mylib_lesser(asked, MAX_THREADS);
 }
@@ -110,7 +111,6 @@ int mylib_cpu_threads(void)
     if (has_key && pthread_getspecific(is_worker) != NULL)
         return 1;
     if (threads == 0) {
-        atomic_store(&processor_count, processors());
         int expected = 0;
         threads = default_threads();
         if (!atomic_compare_exchange_strong(&thread_limit, &expected, threads))
