@@ -134,6 +134,11 @@ NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one,
         ((sa == w && sb == w) || (sa == w && sb == 0) || (sa == 0 && sb == w))) {
         groups(grouped, out, a, sa, b, sb);
         n -= grouped, out += grouped, a += grouped * sa, b += grouped * sb;
+        if (n > 0 && out != a && out != b) { /* a group that ends with the rest */
+            const ptrdiff_t again = GROUP - n;
+            groups(GROUP, out - again, a - again * sa, sa, b - again * sb, sb);
+            return;
+        }
     }
     one_by_one(n, out, so, a, sa, b, sb);
 }

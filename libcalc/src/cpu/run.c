@@ -145,8 +145,9 @@ static void run_layout(const cpu_run *r)
  * Rows of few elements cost more in calls than in arithmetic.  If another dimension is long, the
  * innermost loop goes along that one, over COLUMN elements at a time.
  */
-#define SHORT_ROW 4 /* elements */
-#define SHORT_ROW_NBYTES 32
+#define SHORT_ROW 6 /* elements */
+#define SHORT_ROW_NBYTES 48
+#define SHORT_ACROSS 16 /* elements, if some operand lies along the other dimension */
 #define COLUMN 256
 
 /* Returns a dimension other than the innermost in which some operand moves least, or -1. */
@@ -168,8 +169,13 @@ static int long_dimension(const mylib_program *p, const mylib_layout *l)
     for (int d = 0; d < inner; d++)
         if (l->shape[d] > l->shape[longest])
             longest = d;
-    const int is_short = l->shape[inner] <= SHORT_ROW ||
-                         l->shape[inner] * mylib_widest_size(p, 1) <= SHORT_ROW_NBYTES;
+    int64_t most = SHORT_ROW;
+    for (int k = 1; k < l->operands; k++)
+        if (l->strides[k][longest] != 0 &&
+            llabs(l->strides[k][longest]) < llabs(l->strides[k][inner]))
+            most = SHORT_ACROSS;
+    const int is_short =
+        l->shape[inner] <= most || l->shape[inner] * mylib_widest_size(p, 1) <= SHORT_ROW_NBYTES;
     return is_short && l->shape[longest] >= COLUMN ? longest : -1;
 }
 
