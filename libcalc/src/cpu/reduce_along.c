@@ -34,18 +34,55 @@ static int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
     return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
 }
 
+/* Rows of fewer elements are read column by column, as many rows at a time as fit the L1 cache. */
+#define SHORT_ROW 16
+#define MOST_ROWS 512
+
+/* Lines of terms of an input: `lines` of them, with n terms each, in any order. */
+typedef struct lines {
+    const char *first;
+    int64_t lines, n;
+    int64_t pitch, stride;           /* from line to line, from term to term, in bytes */
+    int64_t term_pitch, term_stride; /* the same in terms */
+} lines;
+
+/* Finds lines of input k in n terms from t on; returns how many terms they have. */
+static inline int64_t find_lines(const mylib_reducer *r, int k, const char *first, int64_t t,
+                                 int64_t n, lines *x)
+{
+    const mylib_layout *l = r->layout;
+    const int inner = l->ndim - 1;
+    const int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1 + k][inner];
+    if (inner == r->kept_ndim) { /* at once: outputs may have few terms */
+        *x = (lines){first + t * stride, 1, n, 0, stride, 0, 1};
+        return n;
+    }
+    *x = (lines){first + term_offset(r, k, t), 1, terms_in_row(r, t, n), 0, stride, 0, 1};
+    if (inner > r->kept_ndim && x->n == l->shape[inner]) { /* whole rows */
+        const int64_t columns = x->n, pitch = l->strides[1 + k][inner - 1];
+        const int64_t rows =
+            mylib_lesser(n / columns, l->shape[inner - 1] - t / columns % l->shape[inner - 1]);
+        if (columns < SHORT_ROW && rows > columns)
+            *x = (lines){x->first, columns, mylib_lesser(rows, MOST_ROWS), stride, pitch,
+                         1,        columns};
+        else
+            *x = (lines){x->first, rows, columns, pitch, stride, columns, 1};
+    }
+    return x->lines * x->n;
+}
+
 /* Gathers elements [t, t + n) of input k, converted to `type`, in `buffer`. */
 static void gather(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
                    mylib_type type, char *buffer)
 {
-    const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
-    int64_t size = (int64_t)mylib_type_size(type);
-    int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1 + k][inner];
-    for (int64_t done = 0, m; done < n; done += m) {
-        m = terms_in_row(r, t + done, n - done);
-        r->cpu->convert(type, (mylib_type)r->terms_of.program.input_type[k], m,
-                        buffer + done * size, size, first + term_offset(r, k, t + done), stride);
+    const int64_t size = (int64_t)mylib_type_size(type);
+    lines x;
+    for (const int64_t end = t + n; t < end; buffer += x.lines * x.n * size) {
+        t += find_lines(r, k, first, t, end - t, &x);
+        for (int64_t i = 0; i < x.lines; i++)
+            r->cpu->convert(type, (mylib_type)r->terms_of.program.input_type[k], x.n,
+                            buffer + i * x.term_pitch * size, x.term_stride * size,
+                            x.first + i * x.pitch, x.stride);
     }
 }
 
@@ -225,17 +262,17 @@ static size_t buffer_nbytes(const mylib_reducer *r, int i)
 static void reduce_truths(const mylib_reducer *r, const source *s, int64_t t, int64_t n,
                           char *result)
 {
-    const mylib_layout *l = r->layout;
-    const int inner = l->ndim - 1;
-    const int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1][inner];
     const mylib_type type = (mylib_type)r->terms_of.program.input_type[0];
+    const int counts = r->truths == MYLIB_COUNT_TRUE;
     int64_t total = 0;
-    for (int64_t m; n > 0 && (total == 0 || r->truths == MYLIB_COUNT_TRUE); n -= m, t += m) {
-        m = terms_in_row(r, t, n);
+    lines x;
+    for (const int64_t end = t + n; t < end && (counts || total == 0);) {
         /* NOLINTNEXTLINE(clang-analyzer-core.*): the input exists */
-        total += r->cpu->truths(r->truths, type, m, s->first[0] + term_offset(r, 0, t), stride);
+        t += find_lines(r, 0, s->first[0], t, end - t, &x);
+        for (int64_t i = 0; i < x.lines && (counts || total == 0); i++)
+            total += r->cpu->truths(r->truths, type, x.n, x.first + i * x.pitch, x.stride);
     }
-    if (r->truths == MYLIB_COUNT_TRUE)
+    if (counts)
         memcpy(result, &total, sizeof total);
     else
         *(uint8_t *)result = (r->truths == MYLIB_SEEK_TRUE) == (total != 0);
