@@ -83,6 +83,18 @@ static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
 #undef NOT_CONVERTED_TO
 #undef CONVERTED_TO
 
+/* Converts truths to f32 or f64; the rest after whole vectors without branches. */
+static void floats_of_bool(mylib_type to, ptrdiff_t n, char *out, const char *a)
+{
+    ptrdiff_t i = n - n % 64;
+    lookup_conversion(to, MYLIB_BOOL)(i, out, a);
+    for (; i < n; i++)
+        if (to == MYLIB_F32)
+            store_u32(out + i * 4, 0x3f800000 * (uint32_t)(load_u8(a + i) != 0));
+        else
+            store_u64(out + i * 8, 0x3ff0000000000000 * (uint64_t)(load_u8(a + i) != 0));
+}
+
 /* Converts f64 to f32, with an odd last bit if inexact, so that f16 is then rounded once. */
 static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
 {
@@ -105,7 +117,10 @@ static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out
         return;
     }
     if (to != MYLIB_F16 && from != MYLIB_F16) {
-        lookup_conversion(to, from)(n, out, a);
+        if (from == MYLIB_BOOL && (to == MYLIB_F32 || to == MYLIB_F64))
+            floats_of_bool(to, n, out, a);
+        else
+            lookup_conversion(to, from)(n, out, a);
         return;
     }
     if (from == MYLIB_F16)
