@@ -146,8 +146,10 @@ static void run_layout(const cpu_run *r)
  * innermost loop goes along that one, over COLUMN elements at a time.
  */
 #define SHORT_ROW 6 /* elements */
-#define SHORT_ROW_NBYTES 48
-#define SHORT_ACROSS 16 /* elements, if some operand lies along the other dimension */
+#define SHORT_ROW_NBYTES 32
+#define SHORT_ROW_OF_4 12 /* elements of 4 bytes */
+/* Elements of functions, and if some operand lies along the other dimension. */
+#define SHORT_ROW_SLOW 16
 #define COLUMN 256
 
 /* Returns a dimension other than the innermost in which some operand moves least, or -1. */
@@ -169,13 +171,16 @@ static int long_dimension(const mylib_program *p, const mylib_layout *l)
     for (int d = 0; d < inner; d++)
         if (l->shape[d] > l->shape[longest])
             longest = d;
-    int64_t most = SHORT_ROW;
+    const int64_t size = mylib_widest_size(p, 1);
+    int64_t most = size == 4 ? SHORT_ROW_OF_4 : SHORT_ROW;
     for (int k = 1; k < l->operands; k++)
         if (l->strides[k][longest] != 0 &&
             llabs(l->strides[k][longest]) < llabs(l->strides[k][inner]))
-            most = SHORT_ACROSS;
-    const int is_short =
-        l->shape[inner] <= most || l->shape[inner] * mylib_widest_size(p, 1) <= SHORT_ROW_NBYTES;
+            most = SHORT_ROW_SLOW;
+    for (int i = 0; i < p->statements; i++)
+        if (mylib_is_function(p->statement[i].opcode))
+            most = SHORT_ROW_SLOW;
+    const int is_short = l->shape[inner] <= most || l->shape[inner] * size <= SHORT_ROW_NBYTES;
     return is_short && l->shape[longest] >= COLUMN ? longest : -1;
 }
 
