@@ -75,7 +75,7 @@ def asarray(
     if dtype is None and (copy is None or copy is True):
         result = core.asarray_new(obj, device)
         if result is not NotImplemented:
-            return result
+            return result.copy("K") if copy and result is obj else result
     return _asarray(obj, dtype, device, copy)
 
 

@@ -450,6 +450,8 @@ def _integers(name: str, what: str, x: Any, *candidates: Any) -> tuple[int, ...]
 
 def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
     """Returns an argument, an int or a sequence of ints, as a tuple; TypeError for another."""
+    if type(x) is int:
+        return (x,)
     sequences = () if isinstance(x, str | bytes | dict | set) else (x,)
     return _integers(name, what, x, (x,), *sequences)
 

@@ -560,7 +560,9 @@ static PyObject *asarray_new_function(PyObject *module, PyObject *const *args, P
         Py_RETURN_NOTIMPLEMENTED;
     if (parse_device(state, args[1], &place) < 0)
         return NULL;
-    if (place.kind == MYLIB_CPU || place.index == MYLIB_ALL_GPUS)
+    if (place.kind == MYLIB_CPU)
+        return Py_NewRef(args[0]);
+    if (place.index == MYLIB_ALL_GPUS)
         Py_RETURN_NOTIMPLEMENTED;
     describe_array(array, type, &source, dims);
     find_axes(source.ndim, 'K', source.strides, PyArray_IS_C_CONTIGUOUS(array),

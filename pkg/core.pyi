@@ -159,7 +159,8 @@ class ExpressionBase:
         sources: tuple[int, ...],
         program: Program,
         reduction: int,
-        dtype: Any,
+        axis: Any,
+        keepdims: bool,
         /,
     ) -> None: ...
 

@@ -336,7 +336,6 @@ typedef struct plan {
     program_object *program;
     uint8_t key[MAX_INPUTS];
     uint8_t source[MAX_INPUTS]; /* for each input of the program, the expression's input */
-    reduction reduction;        /* of all values to one; if its program is NULL, none */
 } plan;
 
 typedef struct expression_object {
@@ -344,6 +343,9 @@ typedef struct expression_object {
     vectorcallfunc vectorcall;
     core_state *state; /* of the module, which the type keeps alive */
     PyObject *names;   /* of the inputs; NULL before the first plan */
+    PyObject *axis;    /* of the reduction of the values */
+    int keeps_axes;
+    int number; /* of the reduction, or -1 */
     int inputs;
     int plans;   /* in use */
     int replace; /* the next plan to replace */
@@ -387,19 +389,32 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
     return is_found;
 }
 
-/* Reduces all values of a call to one: a NumPy scalar or an Array without dimensions. */
-static outcome reduce_call(call *c, const reduction *r, PyObject **result_ret)
+/* Reduces the values of a call: to a NumPy scalar, or a new array. */
+static outcome reduce_call(call *c, const expression_object *self, const program_object *p,
+                           PyObject **result_ret)
 {
-    for (int k = 1; k <= c->inputs; k++)
-        if (count_of(c->arrays[k].ndim, c->arrays[k].shape) == 0)
-            return OTHER_SHAPE;
-    return reduce_to_new(c, r, UINT64_MAX, 0, result_ret);
+    int64_t shape[MYLIB_MAX_NDIM], count;
+    reduction r;
+    uint64_t axes;
+    int ndim;
+    outcome done = broadcast(c, &ndim, shape);
+    if (done == DONE && (done = take_axes(self->axis, ndim, &axes)) == DONE)
+        done =
+            (count = count_of(ndim, shape)) == 0
+                ? OTHER_SHAPE
+                : choose_reduction(c->state, p->computation.result_type, self->number, count, &r);
+    if (done != DONE)
+        return done;
+    r.program = p->program;
+    r.name = p->computation.name;
+    return reduce_to_new(c, &r, axes, self->keeps_axes, result_ret);
 }
 
 /* Computes a call by a given plan. */
-static outcome follow_plan(core_state *state, const plan *found, PyObject *const *args,
+static outcome follow_plan(const expression_object *self, const plan *found, PyObject *const *args,
                            PyObject *out, PyObject **result_ret)
 {
+    core_state *state = self->state;
     const program_object *p = found->program;
     DECLARE_PROGRAM_CALL(c, state, p->inputs);
     outcome done;
@@ -421,9 +436,9 @@ static outcome follow_plan(core_state *state, const plan *found, PyObject *const
         PyErr_Clear(); /* perhaps a comparison with a number beyond the type */
         return OTHER_NUMBER;
     }
-    if (found->reduction.program == NULL)
+    if (self->number < 0)
         return run_call(&c, &p->computation, 'K', out, result_ret);
-    return out == NULL ? reduce_call(&c, &found->reduction, result_ret) : OTHER_OUT;
+    return out == NULL ? reduce_call(&c, self, p, result_ret) : OTHER_OUT;
 }
 
 /* Computes a call by the plan for its types, if it has one. */
@@ -437,7 +452,7 @@ static outcome call_plan(expression_object *self, PyObject *const *args, PyObjec
             return PyErr_Occurred() ? FAILED : OTHER_OPERAND;
     if (!find_plan(self, key, &found))
         return OTHER_TYPE;
-    outcome done = follow_plan(self->state, &found, args, out, result_ret);
+    outcome done = follow_plan(self, &found, args, out, result_ret);
     Py_DECREF(found.program);
     return done;
 }
@@ -465,7 +480,15 @@ static int find_input(const expression_object *self, Py_ssize_t given, PyObject 
     return -1;
 }
 
-/* Puts the arguments in the order of the inputs, if they are these and perhaps `out`. */
+static int is_text(PyObject *x, const char *text)
+{
+    return PyUnicode_Check(x) && PyUnicode_CompareWithASCIIString(x, text) == 0;
+}
+
+/*
+ * Puts the arguments in the order of the inputs, if they are these, perhaps `out`, and options that
+ * change nothing: `out` must have the type of the result.
+ */
 static int order_arguments(const expression_object *self, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **ordered, PyObject **out_ret)
 {
@@ -483,9 +506,10 @@ static int order_arguments(const expression_object *self, PyObject *const *args,
         if (k >= 0) { /* a call has no name twice */
             ordered[k] = value;
             found++;
-        } else if (PyUnicode_CompareWithASCIIString(name, "out") == 0) {
+        } else if (is_text(name, "out")) {
             *out_ret = value != Py_None ? value : NULL;
-        } else {
+        } else if (!(is_text(name, "device") && value == Py_None) &&
+                   !(is_text(name, "casting") && is_text(value, "same_kind"))) {
             return 0;
         }
     }
@@ -518,15 +542,20 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
 }
 
 /* Keeps a plan, unless its key already has one.  Replaces the oldest if there are too many. */
-static void add_plan(expression_object *self, const plan *new, PyObject *names)
+static void add_plan(expression_object *self, const plan *new, PyObject *names, int number,
+                     PyObject *axis, int keeps_axes)
 {
     const int inputs = (int)PyTuple_GET_SIZE(names);
     program_object *old = NULL;
     Py_BEGIN_CRITICAL_SECTION((PyObject *)self);
     int is_known = 0;
     self->inputs = inputs;
-    if (self->names == NULL)
+    if (self->names == NULL) {
         self->names = Py_NewRef(names);
+        self->axis = Py_NewRef(axis);
+        self->number = number;
+        self->keeps_axes = keeps_axes;
+    }
     for (int i = 0; i < self->plans; i++)
         is_known |= memcmp(self->plan[i].key, new->key, (size_t)inputs) == 0;
     if (!is_known) {
@@ -541,18 +570,17 @@ static void add_plan(expression_object *self, const plan *new, PyObject *names)
 
 /*
  * Lets `program` compute calls on inputs of these names and of the types of these, from the inputs
- * with the numbers `sources`.  If `reduction` is a number as for reduce(), and not -1, all values
- * are reduced to one of `dtype`.
+ * with the numbers `sources`.  If `number` is that of a reduction, and not -1, the values are
+ * reduced along `axis`; all calls of an expression have the same reduction.
  */
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
     expression_object *self = (expression_object *)object;
-    PyObject *names, *inputs, *sources, *program, *dtype;
-    int number;
+    PyObject *names, *inputs, *sources, *program, *axis;
+    int number, keeps_axes;
     plan new = {0};
-    if (!PyArg_ParseTuple(args, "O!O!O!OiO:_remember", &PyTuple_Type, &names, &PyTuple_Type,
-                          &inputs, &PyTuple_Type, &sources, &program, &number, &dtype) ||
-        take_dtype(dtype, &new.reduction.type) < 0)
+    if (!PyArg_ParseTuple(args, "O!O!O!OiOp:_remember", &PyTuple_Type, &names, &PyTuple_Type,
+                          &inputs, &PyTuple_Type, &sources, &program, &number, &axis, &keeps_axes))
         return NULL;
     if (Py_TYPE(program) != self->state->program_type ||
         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||
@@ -561,11 +589,6 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
         (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs)))
         return PyErr_Format(PyExc_ValueError, "_remember(): these do not belong together");
     new.program = (program_object *)program;
-    if (number >= 0) {
-        new.reduction.number = (mylib_reduction)number;
-        new.reduction.program = new.program->program;
-        new.reduction.name = new.program->computation.name;
-    }
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
         if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k)))
             return PyErr_Format(PyExc_TypeError, "_remember(): a name is a str");
@@ -580,7 +603,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
             return PyErr_Format(PyExc_ValueError, "_remember(): no such input");
         new.source[k] = (uint8_t)source;
     }
-    add_plan(self, &new, names);
+    add_plan(self, &new, names, number, axis, keeps_axes);
     Py_RETURN_NONE;
 }
 
@@ -589,6 +612,7 @@ static int expression_traverse(PyObject *object, visitproc visit, void *arg)
     const expression_object *self = (expression_object *)object;
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->names);
+    Py_VISIT(self->axis);
     for (int i = 0; i < self->plans; i++)
         Py_VISIT(self->plan[i].program);
     return 0;
@@ -599,6 +623,7 @@ static void expression_dealloc(PyObject *object)
     expression_object *self = (expression_object *)object;
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->names);
+    Py_CLEAR(self->axis);
     for (int i = 0; i < self->plans; i++)
         Py_CLEAR(self->plan[i].program);
     free_object(object);

@@ -89,6 +89,8 @@ int find_exact(PyObject *x, mylib_type type, void *value)
             FITS(MYLIB_U64, uint64_t, 0, LLONG_MAX)
             FITS(MYLIB_F32, float, -(1 << 24), 1 << 24)
             FITS(MYLIB_F64, double, -(1LL << 53), 1LL << 53)
+            FITS(MYLIB_F16, uint16_t, 0, 0) /* without bits */
+            FITS(MYLIB_BOOL, uint8_t, 0, 1)
 #undef FITS
         default:
             return 0;

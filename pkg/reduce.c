@@ -155,13 +155,9 @@ PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes
     if (take_dtype(dtype, &r->type) < 0)
         return NULL;
     r->num = PyArray_DescrCheck(dtype) ? ((PyArray_Descr *)dtype)->type_num : 0;
-    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(axes); i++) {
-        const long axis = PyLong_AsLong(PyTuple_GET_ITEM(axes, i));
-        if (axis == -1 && PyErr_Occurred())
-            return NULL;
-        mask |= axis >= 0 && axis < MYLIB_MAX_NDIM ? (uint64_t)1 << axis : 0;
-    }
-    const outcome done = reduce_to_new(c, r, mask, keeps_axes, &result);
+    outcome done = take_axes(axes, MYLIB_MAX_NDIM, &mask);
+    if (done == DONE)
+        done = reduce_to_new(c, r, mask, keeps_axes, &result);
     if (done > DONE)
         PyErr_SetString(PyExc_ValueError, done == OTHER_SHAPE
                                               ? "reduce(): the inputs do not broadcast"
@@ -225,27 +221,23 @@ static mylib_type sum_type(mylib_type type)
 /* float32 holds all counts up to this one. */
 #define EXACT_IN_F32 (1 << 24)
 
-/*
- * Chooses the reduction `number` of `count` elements: the library's, any() and its sisters, or
- * mean().  OTHER_TYPE if the mean is not the quotient of a sum and a number of its type.
- */
-static outcome choose_reduction(const call *c, long number, int64_t count, reduction *r)
+outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t count,
+                         reduction *r)
 {
-    const mylib_type type = c->arrays[1].type;
     *r = (reduction){.number = (mylib_reduction)number, .type = type};
     if (number == REDUCE_MEAN) {
         r->number = MYLIB_SUM;
         r->is_mean = 1;
         if (kind_of_type(type) <= KIND_INT)
             r->type = MYLIB_F64;
-        return r->type == MYLIB_F64 || (type == MYLIB_F32 && count <= EXACT_IN_F32) ||
-                       (type == MYLIB_C128 && c->on_gpu)
+        return r->type == MYLIB_F64 || type == MYLIB_C128 ||
+                       (type == MYLIB_F32 && count <= EXACT_IN_F32)
                    ? DONE
                    : OTHER_TYPE;
     }
     if (number >= REDUCE_ANY) {
         r->number = number == REDUCE_ANY ? MYLIB_MAX : number == REDUCE_ALL ? MYLIB_MIN : MYLIB_SUM;
-        r->program = type != MYLIB_BOOL ? c->state->tests[type] : NULL;
+        r->program = type != MYLIB_BOOL ? state->tests[type] : NULL;
         r->type = MYLIB_BOOL;
     }
     if (r->number == MYLIB_SUM || r->number == MYLIB_PROD) {
@@ -270,34 +262,45 @@ static outcome count_few(PyArrayObject *array, PyObject **result_ret)
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/* Reduces an array's elements, or those along an int axis; declines others, and empty arrays. */
-static outcome reduce_new(core_state *state, long number, PyObject *array, PyObject *axis_object,
+outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret)
+{
+    const int is_tuple = PyTuple_CheckExact(axis);
+    const Py_ssize_t count = is_tuple ? PyTuple_GET_SIZE(axis) : axis != Py_None;
+    *axes_ret = axis == Py_None ? UINT64_MAX : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        PyObject *one = is_tuple ? PyTuple_GET_ITEM(axis, i) : axis;
+        int is_large;
+        if (!PyLong_CheckExact(one))
+            return OTHER_OPERAND;
+        long d = PyLong_AsLongAndOverflow(one, &is_large);
+        d += d < 0 ? ndim : 0;
+        if (is_large || d < 0 || d >= ndim || (*axes_ret >> d & 1) != 0)
+            return OTHER_SHAPE;
+        *axes_ret |= (uint64_t)1 << d;
+    }
+    return DONE;
+}
+
+/* Reduces an array's elements, or those along some axes; declines empty arrays. */
+static outcome reduce_new(core_state *state, long number, PyObject *array, PyObject *axis,
                           PyObject *keepdims, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 1, 1);
     reduction r;
-    uint64_t axes = UINT64_MAX;
-    if (!PyBool_Check(keepdims) || (axis_object != Py_None && !PyLong_CheckExact(axis_object)))
+    uint64_t axes;
+    if (!PyBool_Check(keepdims))
         return OTHER_OPERAND;
     outcome done = take_reduced(&c, 0, array);
-    if (done != DONE)
-        return done;
     const mylib_array *in = &c.arrays[1];
-    if (axis_object != Py_None) {
-        int is_large;
-        long axis = PyLong_AsLongAndOverflow(axis_object, &is_large);
-        axis += axis < 0 ? in->ndim : 0;
-        if (is_large || axis < 0 || axis >= in->ndim)
-            return OTHER_SHAPE;
-        axes = (uint64_t)1 << axis;
-    }
+    if (done != DONE || (done = take_axes(axis, in->ndim, &axes)) != DONE)
+        return done;
     const int64_t count = count_of(in->ndim, in->shape);
     if (count == 0)
         return OTHER_SHAPE;
-    if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis_object == Py_None &&
-        keepdims == Py_False && !c.on_gpu)
+    if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis == Py_None && keepdims == Py_False &&
+        !c.on_gpu)
         return count_few((PyArrayObject *)array, result_ret);
-    if ((done = choose_reduction(&c, number, count, &r)) != DONE)
+    if ((done = choose_reduction(state, in->type, number, count, &r)) != DONE)
         return done;
     return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }
@@ -382,7 +385,7 @@ static outcome trace_new(core_state *state, PyObject *const *args, PyObject **re
     in->ndim = 1;
     in->shape = &count;
     in->strides = &stride;
-    if ((done = choose_reduction(&c, MYLIB_SUM, count, &r)) != DONE)
+    if ((done = choose_reduction(state, in->type, MYLIB_SUM, count, &r)) != DONE)
         return done;
     return reduce_to_new(&c, &r, UINT64_MAX, 0, result_ret);
 }

@@ -31,6 +31,13 @@ outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes
 /* Does the same in a dtype, along a tuple of axes; raises where reduce_to_new() declines. */
 PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes, int keeps_axes);
 
+/* Takes the axes of an array of `ndim`: None, an int or a tuple of ints; declines any others. */
+outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret);
+
+/* Chooses the reduction `number` of `count` elements; OTHER_TYPE for means of f16 and c64. */
+outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t count,
+                         reduction *r);
+
 extern PyMethodDef reduce_functions[];
 
 /* Adds the table of the reductions to the module, after the operations. */

@@ -700,7 +700,7 @@ static int convert_array(core_state *state, PyObject *result, PyObject *array)
 
 /*
  * Returns a plain NumPy array converted to another type; NotImplemented for other arrays and types,
- * and where the library's conversion is not NumPy's, or drops imaginary parts.
+ * and where the conversion drops imaginary parts.
  */
 static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -715,20 +715,21 @@ static PyObject *astype_new_function(PyObject *module, PyObject *const *args, Py
         return NULL;
     PyArrayObject *array = (PyArrayObject *)args[0];
     const int is_usual = find_type(PyArray_TYPE(array), &from) && find_type(descr->type_num, &to) &&
-                         (from == MYLIB_BOOL || !((from >= MYLIB_F16 && to < MYLIB_F16) ||
-                                                  (from >= MYLIB_C64 && to < MYLIB_C64)));
-    /* NumPy would warn, and name the package's line, of floats that are too large. */
-    const int may_warn = is_usual && to >= MYLIB_F16 && to != MYLIB_BOOL &&
-                         !PyArray_CanCastSafely(PyArray_TYPE(array), descr->type_num);
+                         (from == MYLIB_BOOL || from < MYLIB_C64 || to >= MYLIB_C64);
+    /* NumPy would name the package's line in a warning, saturate no integer, and be slow to f16. */
+    const int by_library =
+        is_usual && to != MYLIB_BOOL &&
+        (to == MYLIB_F16 || (from != MYLIB_BOOL && (from >= MYLIB_F16 || to >= MYLIB_F16) &&
+                             !PyArray_CanCastSafely(PyArray_TYPE(array), descr->type_num)));
     if (!is_usual ||
-        (may_warn && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array)))) {
+        (by_library && !(PyArray_ISNBO(descr->byteorder) && PyArray_ISBEHAVED_RO(array)))) {
         Py_DECREF(descr);
         Py_RETURN_NOTIMPLEMENTED;
     }
     const mylib_mode mode = mylib_enter_mode();
     result = PyArray_NewLikeArray(array, NPY_KEEPORDER, descr, 0);
-    if (result != NULL && (may_warn ? convert_array(PyModule_GetState(module), result, args[0])
-                                    : PyArray_CopyInto((PyArrayObject *)result, array)) < 0)
+    if (result != NULL && (by_library ? convert_array(PyModule_GetState(module), result, args[0])
+                                      : PyArray_CopyInto((PyArrayObject *)result, array)) < 0)
         Py_CLEAR(result);
     mylib_leave_mode(mode);
     return result;

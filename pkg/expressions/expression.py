@@ -636,19 +636,14 @@ class Expression(core.ExpressionBase):
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         """Lets `core` compute further calls like this one."""
-        reduction = self._graph.reduction
         if self._pairs or not call.region.is_direct or call.has_values:
             return
-        lowered, program = call.lower()
+        name, axis, keepdims = self._graph.reduction or ("", None, False)
+        lowered, program = call.lower(np.dtype(np.bool_) if name in TRUTHS else None)
         nodes = self._graph.nodes
         sources = tuple(nodes[node][1] for node, _ in lowered.sources)
-        if reduction is None:
-            self._remember(self.inputs, tuple(inputs), sources, program, -1, lowered.dtype)
-        elif reduction.axis is None and not reduction.keepdims:
-            kind = REDUCTIONS.get(reduction.name)
-            dtype = reduction_type(reduction.name, lowered.dtype)
-            if kind is not None and dtype != np.bool_:
-                self._remember(self.inputs, tuple(inputs), sources, program, kind, dtype)
+        number = REDUCTIONS.get(name, getattr(core, name.upper(), -1))
+        self._remember(self.inputs, tuple(inputs), sources, program, number, axis, keepdims)
 
     # ---- About it ----
 
