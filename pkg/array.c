@@ -432,6 +432,8 @@ static outcome fill_new(core_state *state, PyObject *const *args, PyObject **res
     const int on_gpu = place.kind != MYLIB_CPU;
     if (on_gpu && place.index == MYLIB_ALL_GPUS)
         return OTHER_PLACE;
+    if (dtype == Py_None && (PyLong_CheckExact(value) || PyFloat_CheckExact(value)))
+        dtype = (PyObject *)Py_TYPE(value);
     int ndim = PyLong_CheckExact(sizes) ? 1 : PyTuple_CheckExact(sizes) ? 0 : -1;
     if (ndim == 1)
         shape[0] = PyLong_AsLongLong(sizes);
