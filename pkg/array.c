@@ -543,8 +543,8 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
 }
 
 /*
- * Returns a plain NumPy array copied to the GPU that `device` names; its axes lie in memory as
- * those of NumPy's copies.  NotImplemented for other objects and types, and for the CPU.
+ * Returns a plain NumPy array copied to the GPU that `device` names, its axes in memory as those of
+ * NumPy's copies; for the CPU the array itself.  NotImplemented for other objects and types.
  */
 static PyObject *asarray_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
