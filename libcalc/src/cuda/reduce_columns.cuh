@@ -35,13 +35,12 @@ struct column_terms {
 };
 
 /*
- * Finds the elements of a lane, or of lanes of one term each, the m-th to (m + ROWS - 1)-th: their
- * numbers differ in the highest bits, in any order, which here is ascending.
+ * Finds the elements of a lane, or, for a tree, of lanes of one term each, the m-th to the
+ * (m + ROWS - 1)-th: their numbers differ in the highest bits, in any order, which here is ascending.
  */
-__device__ __forceinline__ column_terms find_column_terms(int64_t from, int64_t to, int lanes,
-                                                          int lane, int shift)
+__device__ __forceinline__ column_terms find_column_terms(bool is_tree, int64_t from, int64_t to,
+                                                          int lanes, int lane, int shift)
 {
-    const bool is_tree = to - from <= LANES;
     const int log2_apart = is_tree ? shift : STEPS;
     const int rest = (int)(is_tree ? lanes : to - from) - lane;
     const int count = (rest + (1 << log2_apart) - 1) >> log2_apart;
@@ -140,8 +139,7 @@ __device__ __forceinline__ C reduce_some_lanes(F f, const reduce_args &args, con
 #pragma unroll
     for (int i = 0; i < ROWS; i++) {
         const int64_t term = terms.first + (i < terms.count ? i << terms.log2_apart : 0);
-        p[i] = first + (args.ndim <= args.kept_ndim + 1 ? term * args.walk[0].stride[0]
-                                                        : offset_of_term(args, 0, term));
+        p[i] = first + term * args.walk[0].stride[0];
     }
     load_terms<C, ROWS>(args, 0, p, x);
     return with_functor<C>(f, [&](auto g) {
@@ -189,15 +187,16 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
         int lanes = to - from < LANES ? (int)(to - from) : LANES;
         values value = values();
         /* A lane of several terms alone has enough loads in flight. */
-        const int some_bits = to - from <= LANES ? SOME_BITS : 0;
+        const bool is_tree = to - from <= LANES && args.ndim <= args.kept_ndim + 1;
+        const int some_bits = is_tree ? SOME_BITS : 0;
 #pragma unroll 1
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
             int lane = lane_of(m, sub, steps, bits);
             if (lane < lanes) {
-                const column_terms terms = find_column_terms(from, to, lanes, lane, shift);
+                const column_terms terms = find_column_terms(is_tree, from, to, lanes, lane, shift);
                 if constexpr (W > 1)
                     value = reduce_columns<F, C, W>(f, args, first, terms);
-                else if (terms.is_tree)
+                else if (is_tree)
                     value.e[0] = reduce_some_lanes<F, C>(f, args, first[0], terms);
                 else
                     value.e[0] = reduce_lane<F, C>(f, args, first, from + lane, to);

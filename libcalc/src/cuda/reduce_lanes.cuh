@@ -156,16 +156,11 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     alignas(16) __shared__ unsigned char storage[(WARPS * LANES + WARPS) * sizeof(C)];
     C *const level = (C *)levels[warp], *const room = (C *)storage;
     C *const own = room + (args.is_by_warp ? warp * LANES : 0);
-    share s = take_share(args);
+    const share s = take_share(args);
 #if IN_CLUSTERS
     __shared__ cluster_room<C> all;
-    if (args.cluster_bits != 0) {
-        s.output = blockIdx.x >> args.cluster_bits;
-        s.part = blockIdx.x & ((1u << args.cluster_bits) - 1);
-        s.begin = s.part * args.group;
-        s.end = s.begin + args.group < args.blocks ? s.begin + args.group : args.blocks;
+    if (args.cluster_bits != 0)
         begin_in_cluster(args, all, s.part);
-    }
 #endif
     if (s.output >= args.outputs)
         return;

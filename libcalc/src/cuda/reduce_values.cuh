@@ -200,19 +200,6 @@ __device__ __forceinline__ int64_t quotient_of(int64_t number, int64_t size)
     return ((number | size) >> 32) == 0 ? (uint32_t)number / (uint32_t)size : number / size;
 }
 
-/* Returns a term's offset from the first one when several dimensions are reduced. */
-__device__ __noinline__ int64_t offset_of_term(const reduce_args &args, int k, int64_t term)
-{
-    int64_t offset = 0;
-#pragma unroll 1
-    for (int d = args.ndim - 1; d >= args.kept_ndim; d--) {
-        const int64_t rest = quotient_of(term, args.shape[d]);
-        offset += (term - rest * args.shape[d]) * args.in_strides[k][d];
-        term = rest;
-    }
-    return offset;
-}
-
 /* Returns the address of an output. */
 __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 {
@@ -345,9 +332,12 @@ __device__ __forceinline__ share take_share(const reduce_args &args)
     const int warp = threadIdx.x / WARP;
     const uint32_t outputs = (uint32_t)args.outputs;
     share s = {blockIdx.x % outputs, blockIdx.x / outputs, 0, 0};
-    s.begin = (args.is_by_warp ? (int64_t)s.part * WARPS + warp : s.part) * args.group;
+    if (args.cluster_bits != 0)
+        s = {blockIdx.x >> args.cluster_bits, blockIdx.x & ((1u << args.cluster_bits) - 1), 0, 0};
     if (args.has_warp_per_output)
         s = {blockIdx.x * WARPS + warp, 0, 0, 0};
+    else
+        s.begin = (args.is_by_warp ? (int64_t)s.part * WARPS + warp : s.part) * args.group;
     s.end = s.begin + args.group < args.blocks ? s.begin + args.group : args.blocks;
     return s;
 }
