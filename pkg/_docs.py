@@ -189,26 +189,13 @@ _COMPLEX_RESULTS = (
     "of C's Annex G."
 )
 
-#: The elementary functions of complex numbers.  Each part of a complex128 result is within 1 unit
-#: in the last place; the real part of expm1, which cancels, in units of the modulus.
-COMPLEX_ELEMENTARY = tuple(
-    "exp expm1 sin cos tan sinh cosh tanh log log2 log10 log1p"
-    " arcsin arccos arctan arcsinh arccosh arctanh".split()
-)
-
-
-def _about(name: str, bound: str) -> str:
-    more = _COMPLEX_RESULTS if name in COMPLEX_ELEMENTARY else ""
-    return _ELEMENTARY.format(bound=bound, complex=more)
-
-
 #: Formula, bound and examples of the elementary functions.
 _FUNCTIONS = {
     "sin": ("the sine of a, in radians", "1", "0.5 -> 0.479425538604203"),
     "cos": ("the cosine of a, in radians", "1", "0.5 -> 0.8775825618903728"),
     "tan": ("the tangent of a, in radians", "1", "0.5 -> 0.5463024898437905"),
     "exp": ("e to the power a", "0.55", "1.0 -> 2.718281828459045"),
-    "exp2": ("2 to the power a", "0.55", "0.5 -> 1.4142135623730951"),
+    "exp2": ("2 to the power a", "0.55", "3.0 -> 8.0"),
     "arcsin": ("the angle, in radians, whose sine is a", "1", "1.0 -> 1.5707963267948966"),
     "arccos": ("the angle, in radians, whose cosine is a", "1", "1.0 -> 0.0"),
     "arctan": ("the angle, in radians, whose tangent is a", "1", "1.0 -> 0.7853981633974483"),
@@ -220,20 +207,16 @@ _FUNCTIONS = {
     "cbrt": ("the cube root of a", "0.55", "-8.0 -> -2.0"),
     "hypot": ("the root of a * a + b * b", "1", "3.0, 4.0 -> 5.0"),
     "sinh": ("the hyperbolic sine of a", "1", "0.5 -> 0.5210953054937474"),
-    "cosh": ("the hyperbolic cosine of a", "1", "0.5 -> 1.1276259652063807"),
+    "cosh": ("the hyperbolic cosine of a", "1", "0.0 -> 1.0"),
     "tanh": ("the hyperbolic tangent of a", "1", "0.5 -> 0.46211715726000974"),
     "arcsinh": ("the number whose hyperbolic sine is a", "1", "0.5 -> 0.48121182505960347"),
-    "arccosh": (
-        "the number, not negative, whose hyperbolic cosine is a",
-        "1",
-        "2.0 -> 1.3169578969248168",
-    ),
+    "arccosh": ("the number, not negative, whose hyperbolic cosine is a", "1", "1.0 -> 0.0"),
     "arctanh": ("the number whose hyperbolic tangent is a", "1", "0.5 -> 0.5493061443340549"),
     "log": ("the natural logarithm of a", "0.55", "2.0 -> 0.6931471805599453"),
     "log2": ("the logarithm of a to base 2", "0.55", "8.0 -> 3.0"),
     "log10": ("the logarithm of a to base 10", "0.55", "1000.0 -> 3.0"),
-    "log1p": ("log(1 + a), exact near 0", "0.55", "0.5 -> 0.4054651081081644"),
-    "expm1": ("exp(a) - 1, exact near 0", "0.55", "1e-10 -> 1.00000000005e-10"),
+    "log1p": ("log(1 + a), exact near 0", "0.55", "1e-20 -> 1e-20"),
+    "expm1": ("exp(a) - 1, exact near 0", "0.55", "1e-20 -> 1e-20"),
     "erf": (
         "the error function of a: 2 / sqrt(pi) times the integral of exp(-t * t) from 0 to a",
         "1",
@@ -245,6 +228,20 @@ _FUNCTIONS = {
         "1000.0, 1000.0 -> 1000.6931471805599",
     ),
 }
+
+#: Those of complex numbers; the real part of expm1 cancels: its bound is in units of the modulus.
+COMPLEX_ELEMENTARY = tuple(
+    operation.__name__
+    for operation in core.operations
+    if operation.__name__ in _FUNCTIONS and "D->D" in operation.types
+)
+
+
+def _about(name: str, bound: str) -> str:
+    more = _COMPLEX_RESULTS if name in COMPLEX_ELEMENTARY else ""
+    return _ELEMENTARY.format(bound=bound, complex=more)
+
+
 TEXTS |= {
     "power": (
         "a to the power b",
@@ -355,47 +352,45 @@ def _signature(nin: int) -> Signature:
     )
 
 
-_REDUCE = """reduce(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)
+#: The docstrings of the methods that operations get from their ufuncs.
+_METHODS = (
+    """reduce(array, /, axis=0, dtype=None, out=None, keepdims=False, initial=..., where=True)
 
 Combines the elements along one axis, several, or all (None) by the operation.
 
 ``add.reduce`` sums them, floats in an order that depends on their number only.  `pkg.sum` and the
-other reductions do the same with all threads, and take `device`.  Computes on the CPU; an Array is
-reduced on its GPU if the package has that reduction.
-"""
-
-_ACCUMULATE = """accumulate(array, /, axis=0, dtype=None, out=None)
+other reductions do the same with all threads, and take `device`.  An Array is reduced on its GPU if
+the package has that reduction; all else is computed on the CPU.
+""",
+    """accumulate(array, /, axis=0, dtype=None, out=None)
 
 Combines the elements along an axis from left to right, and returns all intermediate results.
 
 ``add.accumulate`` gives the running sums.  Computes on the CPU.
-"""
-
-_REDUCEAT = """reduceat(array, /, indices, axis=0, dtype=None, out=None)
+""",
+    """reduceat(array, /, indices, axis=0, dtype=None, out=None)
 
 Reduces slices of an axis: each begins at one of the indices and ends before the next.
 
 Computes on the CPU.
-"""
-
-_OUTER = """outer(a, b, /, **keywords)
+""",
+    """outer(a, b, /, **keywords)
 
 Computes the operation for each pair of an element of `a` and an element of `b`.
 
 The result has the shape ``a.shape + b.shape``.  Computes on the CPU.
-"""
-
-_AT = """at(a, indices, b=None, /)
+""",
+    """at(a, indices, b=None, /)
 
 Computes the operation in place for the elements of `a` at some indices, one after the other.
 
 An index that occurs twice counts twice.  Computes on the CPU.
-"""
+""",
+)
 
-#: The docstrings of the methods that operations get from their ufuncs, by name.
 METHODS = {
     name: f"{text}\nThe arguments are those of `numpy.ufunc.{name}`.\n"
-    for text in (_REDUCE, _ACCUMULATE, _REDUCEAT, _OUTER, _AT)
+    for text in _METHODS
     for name in [text.partition("(")[0]]
 }
 

@@ -1,4 +1,4 @@
-"""The ``.npy`` files that ``pkg eval`` writes; how a file of it appears when it is complete."""
+"""The ``.npy`` files that ``pkg eval`` writes; how a file appears when it is complete."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ import stat
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
 
 from ._pieces import pieces
-
-_Target = TypeVar("_Target", bound="Target")
 
 #: A context manager in which no signal ends the work.
 Held = Callable[[], contextlib.AbstractContextManager[None]]
@@ -54,10 +52,7 @@ def size_text(nbytes: float) -> str:
 
 @contextlib.contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Holds a folder's lock, so that runs of the command change its content one after the other.
-
-    The end of a process frees its lock.  On file systems without locks, nothing waits.
-    """
+    """Holds a folder's lock, if it can have one: runs change its content one after the other."""
     file = -1
     try:
         with contextlib.suppress(OSError):
@@ -110,15 +105,12 @@ class Target:
                 stacklevel=2,
             )
 
-    def __enter__(self: _Target) -> _Target:
+    def __enter__(self) -> Any:
         return self
 
 
 class WholeFile(Target):
-    """A file.
-
-    `taken` has the files of the inputs, by the inputs' names.
-    """
+    """A file; `taken` has those of the inputs, by name."""
 
     def __init__(self, path: str, is_overwriting: bool, taken: Mapping[str, str]) -> None:
         target = Path(os.path.realpath(path))  # a link stays; its target is replaced
@@ -215,8 +207,7 @@ class WholeFile(Target):
 def rename_new(source: Path, target: Path) -> None:
     """Renames a file; raises FileExistsError if the target exists, even since a moment ago.
 
-    Linking the file to its new name checks that.  On file systems without links an empty file takes
-    the name first; others see it until the renaming.
+    Linking checks that; on file systems without links an empty file takes the name first.
     """
     try:
         os.link(source, target)
@@ -291,22 +282,15 @@ class Output(WholeFile):
         step: tuple[int, ...],
         compute: Callable[[tuple[int, ...], tuple[int, ...]], np.ndarray[Any, Any]],
     ) -> None:
-        """Computes and writes the array, piece by piece in C order.
-
-        The places of pieces count the dimensions in the order of the file.
-        """
+        """Computes and writes the array, piece by piece in the order of the file."""
         for begin, piece in pieces(self._shape, step):
             part = compute(begin, piece)
             data = part.reshape(-1).view(np.uint8).data
             at = 0
             for offset, length in runs(self._shape, begin, piece):
                 count = length * part.itemsize
-                self.write(data[at : at + count], offset * part.itemsize)
+                self._write(data[at : at + count], self._start + offset * part.itemsize)
                 at += count
-
-    def write(self, data: memoryview, offset: int) -> None:
-        """Writes bytes at an offset in the array."""
-        self._write(data, self._start + offset)
 
     def _write(self, data: memoryview, offset: int) -> None:
         try:

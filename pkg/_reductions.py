@@ -33,7 +33,7 @@ from ._operands import (
     reduced_axes,
 )
 from ._results import check_out, finish, open_out, store
-from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTIONS, SUM, TRUTHS, check_dtype, reduction_type
+from ._table import MAX, MIN, OPERATIONS, PROD, REDUCTIONS, SUM, TRUTHS, reduction_type
 from ._warnings import warn
 
 #: float32 holds all counts up to this one.
@@ -46,10 +46,7 @@ _NUMBERS = {**REDUCTIONS, **TRUTHS, "mean": SUM}
 
 
 class Values:
-    """The values of a program, which are not in memory: they are computed as they are reduced.
-
-    It has the attributes of an array that this file uses.  `_ordinal` is -1 for the CPU.
-    """
+    """The values of a program, computed as they are reduced, with attributes as of an array."""
 
     def __init__(
         self, program: core.Program, inputs: tuple[Any, ...], shape: Shape, ordinal: int
@@ -308,10 +305,8 @@ def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
 def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
     """Returns the sum of a diagonal of a two-dimensional array, which need not be square.
 
-    `offset` counts diagonals upwards from the main one.  Integers are summed in 64 bits, signed or
-    unsigned like the elements; other types in their own.  The order of a floating-point sum depends
-    on its length alone, so the bits are the same on every device; it is at least as accurate as
-    ``numpy.trace``.  Raises ValueError if `matrix` is not two-dimensional.
+    `offset` counts diagonals upwards from the main one.  Types, order and accuracy are those of
+    `sum`.  Raises ValueError if `matrix` is not two-dimensional.
 
     >>> import numpy as np
     >>> trace(np.arange(9).reshape(3, 3))
@@ -324,14 +319,11 @@ def trace_slowly(matrix: Any, offset: Any, device: str | None) -> Any:
     """Computes `trace` where `core` leaves it to Python."""
     offset = integer("trace", "offset", offset)
     array = core.as_array(matrix)
-    is_ours = isinstance(array, core.ArrayBase)
-    if not is_ours or device is not None:
-        ordinal = find_place("trace", [array], device)
-    if not is_ours and has_own_rules(array):
-        if getattr(array, "ndim", 2) == 2:
-            return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
-    elif not is_ours:
-        array = np.asarray(array).view()  # whose shape no other thread sets
+    ordinal = find_place("trace", [array], device)
+    if not has_own_rules(array):
+        array = plain_array("trace", array)
+    elif getattr(array, "ndim", 2) == 2:
+        return call_numpy(np.trace, array, offset, operands=[array], ordinal=ordinal)
     if array.ndim != 2:
         raise ValueError(
             f"trace: the array must have two dimensions, not {array.ndim} "
@@ -339,10 +331,9 @@ def trace_slowly(matrix: Any, offset: Any, device: str | None) -> Any:
         )
     rows, columns = array.shape
     offset = builtins.max(-rows, builtins.min(offset, columns))
-    if is_ours:
+    if isinstance(array, core.ArrayBase):
         diagonal: Any = core.view(array, np.ndarray.diagonal, offset)
     else:
-        check_dtype("trace", array.dtype)
         diagonal = array.diagonal(offset)
     return core.reduce_any(SUM, diagonal, None, False, None, None, device)
 

@@ -16,9 +16,7 @@ typedef struct DLPackVersion {
 } DLPackVersion;
 
 typedef enum DLDeviceType {
-    kDLCPU = 1,
     kDLCUDA = 2,
-    kDLCUDAHost = 3,    /* page-locked */
     kDLCUDAManaged = 13 /* accessible to the CPU and all GPUs */
 } DLDeviceType;
 

@@ -123,10 +123,9 @@ PyType_Spec stream_spec = {
 
 /* ---- Memory -------------------------------------------------------------------------------- */
 
-/* Returns the handle of an element of `users`. */
 static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
 
-/* Does what note_use() does, while no other thread uses the list. */
+/* Does what note_use() does, within a critical section. */
 static int add_user(memory_object *m, PyObject *stream)
 {
     if (m->users == NULL && (m->users = PyList_New(0)) == NULL)
@@ -187,8 +186,8 @@ static void end_uses(memory_object *m)
 }
 
 /*
- * Ends the uses before the garbage collector breaks a cycle, which may clear the list of users, the
- * owner, or a foreign stream first.  The default stream replaces a foreign one.
+ * Ends the uses before the garbage collector breaks a cycle, which may clear what they need.  The
+ * default stream replaces a foreign one.
  */
 static void memory_finalize(PyObject *object)
 {
@@ -343,14 +342,12 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
     }
     array->a = (mylib_array){
         data, ((memory_object *)memory)->device, type, ndim, array->dims, array->dims + ndim};
-    array->count = 1;
+    array->count = count_of(ndim, shape);
     for (int d = ndim - 1; d >= 0; d--) {
         array->dims[d] = shape[d];
         array->dims[ndim + d] = strides != NULL ? strides[d] : (int64_t)stride;
         stride *= shape[d] != 0 ? (uint64_t)shape[d] : 1;
     }
-    for (int d = 0; d < ndim && array->count != 0; d++)
-        array->count = shape[d] != 0 ? array->count * shape[d] : 0;
     return (PyObject *)array;
 }
 

@@ -728,13 +728,13 @@ def test_an_input_truncated_meanwhile(
     a = np.ones((100, 100), ">f8" if order == "bytes" else "f8", "F" if order == "F" else "C")
     b = np.asfortranarray(a) if order == "mixed" else a
     files = save(a=a, b=b)
-    real = _files.Output.write
+    real = _files.Output._write
 
     def write(self: Any, *args: Any) -> None:
         real(self, *args)
         os.truncate("b.npy", 8192)
 
-    monkeypatch.setattr(_files.Output, "write", write)
+    monkeypatch.setattr(_files.Output, "_write", write)
     assert main(["a + b", *files, "-o", "c.npy", "--chunk", "9K"]) == 1
     assert "cannot read b.npy: it was truncated while it was read" in capsys.readouterr().err
     assert names() == ["a.npy", "b.npy"]
