@@ -38,7 +38,7 @@ def header_version(header: Path) -> str:
 
 
 def missing_tools() -> dict[str, str]:
-    """Finds the tools that the build needs and this machine lacks, and the error for each."""
+    """Finds the tools that the build needs and the PATH lacks, and the error for each."""
     missing = {}
     version = re.search(r"cmake version (\d+)\.(\d+)", subprocess.getoutput("cmake --version"))
     if not version or (int(version[1]), int(version[2])) < (3, 24):
@@ -59,8 +59,7 @@ def missing_tools() -> dict[str, str]:
 def without_rpaths(command: list[str]) -> list[str]:
     """Returns a linker command without the folders that Python, or LDFLAGS, would search.
 
-    The extension finds everything beside itself.  A folder of the build machine may hold another
-    libmylib, or belong to someone else on another machine.
+    Such a folder may hold another libmylib, or belong to someone else on another machine.
     """
     text = "\0".join(command)
     text = re.sub(r"(,--?rpath|,-R)\0-Wl,", r"\1,", text)  # the folder is in the next word
@@ -195,8 +194,7 @@ class BuildExt(build_ext):
         print(f"using {library} (version {wanted}) instead of building libmylib", flush=True)
         (package / "include").mkdir(parents=True, exist_ok=True)
         shutil.copy2(header, package / "include")
-        # The library holds its name, libmylib.so.N, and its users note it.  A wheel holds no links,
-        # so there the name is that of the file.
+        # The library holds its name, libmylib.so.N; in a wheel, without links, it is the file's.
         name = re.compile(rb"(?<=\0libmylib\.so)\.\d+(?=\0)")
         content = name.sub(lambda number: bytes(len(number[0])), library.read_bytes())
         (package / "libmylib.so").write_bytes(content)

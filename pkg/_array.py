@@ -529,7 +529,7 @@ def _count(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, 
 def tell_dask() -> None:
     """Tells Dask, if it is imported, that counts of Arrays are Arrays; NumPy's are in host memory.
 
-    Every function that makes an Array for Dask calls this, in each process of its workers.
+    Every function that makes an Array for Dask calls this.
     """
     dispatch = sys.modules.get("dask.array.dispatch")
     lookup = getattr(dispatch, "numel_lookup", None)

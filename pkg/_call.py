@@ -1,9 +1,8 @@
 """Computes the element-wise calls that the fast paths in C decline: the one slow path.
 
-`core` itself computes calls of plain numbers, of host arrays of one type and of Arrays.  All
-others come here: from the operations (`call`), from the operators of `Array` (`call_operator`) and
-from NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules
-for element types, powers and overlap.
+They come from the operations (`call`), from the operators of `Array` (`call_operator`) and from
+NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules for
+element types, powers and overlap.
 
 `core.map` computes host arrays in native byte order, and `core.compute` Arrays.
 """
@@ -132,7 +131,6 @@ def resolve(
 
 
 def _kind(x: Any) -> Any:
-    """Returns the kind of an operand for `resolve`."""
     return type(x) if type(x) in WEAK else getattr(x, "dtype", _BOOL)
 
 
@@ -188,10 +186,7 @@ def _dtype(x: Any) -> Any:
 
 
 def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
-    """Returns the answer of a comparison if its numbers alone determine it, else None.
-
-    They do if both operands are Python numbers, or one is an int beyond the other's integer type.
-    """
+    """Returns the answer of a comparison of numbers, or with an int beyond a type; else None."""
     if not operation.compares:
         return None
     if all(map(is_number, inputs)):
@@ -208,10 +203,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
 
 
 def _truths(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the operands of a logical operation with Python numbers beside others as bools.
-
-    The numbers' type does not matter, as in NumPy.
-    """
+    """Returns the operands of a logical operation; Python numbers beside others become bools."""
     if operation.__name__ not in LOGIC or all(map(is_number, inputs)):
         return inputs
     return tuple(_truth(python_number(x)) if is_number(x) else x for x in inputs)
@@ -323,8 +315,7 @@ def _call_with_rules(
 def _unless_shared(x: Any, out: Any) -> Any:
     """Returns `x`, or a copy of an array that writing `out`, another array, could change.
 
-    NumPy's ufunc reads a mask too late, and where `out` overlaps an operand of another type it also
-    converts elements that the mask does not select.
+    NumPy's ufunc reads a mask too late, and converts elements that the mask does not select.
     """
     is_shared = isinstance(x, np.ndarray) and x is not out and np.may_share_memory(x, out)
     return np.array(x) if is_shared else x
@@ -447,7 +438,7 @@ def _number_as(x: Any, dtype: Any) -> Any:
 def _is_direct(out: Any, dtype: np.dtype[Any], arrays: Sequence[Any]) -> bool:
     """Tells whether elements of a type are written to `out` itself.
 
-    Otherwise they are computed in a temporary array, so that an error leaves `out` unchanged.
+    Otherwise they go to a temporary array, so that an error leaves `out` unchanged.
     """
     layout = out.__array_interface__["data"], out.shape, out.strides
     shared = [x for x in arrays if np.may_share_memory(out, x)]
@@ -476,10 +467,7 @@ def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _known(x: Any, dtype: np.dtype[Any]) -> Any:
-    """Returns an operand that is computed in a type, as an array of a type of the library.
-
-    Warns if that type drops imaginary parts.
-    """
+    """Returns an operand of a type of the library; warns if `dtype` drops imaginary parts."""
     if x.dtype.char not in ELEMENTS:
         return convert(x, dtype)
     warn_of_complex(x.dtype, dtype)
@@ -577,8 +565,7 @@ def _sum_of_floats(x: Any, axis: Any = 0, dtype: Any = None, keepdims: bool = Fa
 def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **keywords: Any) -> Any:
     """Calls a method of the ufunc, which warns in the operation's name.
 
-    Logic computes in bool unless a type is given: it has no loop of a bool, which is the result so
-    far, and an element.
+    Logic has no loop of a bool, the result so far, and an element: it computes in bool.
     """
     if is_logic and name in _DTYPE_POSITIONS:
         position = _DTYPE_POSITIONS[name]
@@ -636,11 +623,7 @@ def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], ou
 
 
 def call_arrays(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-    """Computes a call with an Array among its arguments, which come from `normalize`.
-
-    Raises TypeError for arguments with rules of their own, and for an operand that is neither an
-    array nor a number, or of another type.
-    """
+    """Computes a call with an Array among its arguments, which come from `normalize`."""
     name = operation.__name__
     if keywords.get("out") is ...:  # every result is an array
         keywords["out"] = None
@@ -719,10 +702,7 @@ def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) 
 
 
 def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal: int) -> Any:
-    """Returns the exponents of a power; for integers, 0 where the mask is false.
-
-    So only selected elements are refused for a negative exponent.
-    """
+    """Returns the exponents of a power; for integers 0 where the mask is false: never refused."""
     exponents, mask = inputs[1], _check_mask(name, where)
     dtype = resolve(OPERATIONS[name], list(map(_kind, inputs)))[1].newbyteorder("=")
     if dtype.kind != "i" or (isinstance(mask, np.ndarray) and mask.ndim):
@@ -830,10 +810,7 @@ def _apart(x: Any, target: Any) -> Any:
 
 
 def is_by_products(exponent: Any) -> bool:
-    """Tells whether `**` computes powers with this number by products, or by the square root.
-
-    It does for small integers and for one half; `power` computes all others.
-    """
+    """Tells whether `**` computes powers with this number by products, or by the square root."""
     if isinstance(exponent, bool) or not isinstance(exponent, int | float):
         return False
     return abs(exponent) <= _MAX_EXPONENT and (exponent == int(exponent) or exponent == 0.5)

@@ -1,9 +1,8 @@
 """Converts elements of host arrays to another type, as the library does on every device.
 
-Only conversions of floats to integers differ from NumPy's: a number out of range becomes the
-nearest integer of the type, and NaN the lowest, without a warning.  NumPy's result depends on the
-processor.  So NumPy must not do such conversions: not in `astype`, `copyto` and assignments, nor in
-the buffers of its ufuncs and iterators.
+Only conversions of floats to integers differ from NumPy's, whose results depend on the processor:
+a number out of range becomes the nearest integer of the type, and NaN the lowest, without a
+warning.  So NumPy must not do these, nor in the buffers of its ufuncs and iterators.
 """
 
 from __future__ import annotations
@@ -59,10 +58,7 @@ def convert(x: Any, dtype: Any, *, copy: bool = True) -> Any:
 
 
 def copied(x: Any, ordinal: int, dtype: Any = None, order: str = "K") -> Any:
-    """Returns the elements of an array in a new one: on the GPU `ordinal`, or for -1 on the host.
-
-    The new array is of a type, and its axes lie in memory as those of NumPy's copies.
-    """
+    """Returns an array copied to the GPU `ordinal`, or for -1 to the host, in a type."""
     result = core.empty_like(x, x.dtype if dtype is None else dtype, ordinal, order)
     core.copy(result, x)
     return result

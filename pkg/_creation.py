@@ -315,7 +315,7 @@ def _element(x: Any, dtype: Any) -> Any:
 
 
 def _count_steps(start: Any, stop: Any, step: Any) -> int:
-    """Returns the length of `arange`, as NumPy computes it."""
+    """Returns the length of `arange` as NumPy does."""
     distance = stop - start
     with np.errstate(all="ignore"):
         steps = float(distance / step)

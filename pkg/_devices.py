@@ -22,8 +22,7 @@ _entered: ContextVar[tuple[Token[Any], ...]] = ContextVar("pkg.entered", default
 class Setting:
     """A context manager that gives a context variable a value.
 
-    Several threads and tasks may enter one object at once, also repeatedly: every context keeps the
-    values that it restores.
+    Threads and tasks may enter one object at once: every context keeps the values that it restores.
     """
 
     def _enter(self, variable: ContextVar[Any], value: Any) -> None:
@@ -149,10 +148,7 @@ def _foreign_handle(stream: Any) -> int:
 
 
 def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
-    """Returns any kind of stream as a stream of `core`, which keeps the given one alive.
-
-    `ordinal` is the GPU of a stream that does not tell it.
-    """
+    """Returns any kind of stream as one of `core`; `ordinal` is its GPU if it tells none."""
     if isinstance(stream, Stream):
         return stream._stream
     if isinstance(stream, core.Stream):
@@ -207,8 +203,7 @@ class Stream:
     def wait(self, other: Any) -> None:
         """Makes later work of this stream wait for the present work of `other`.
 
-        `other` is any kind of stream that `stream` takes, of this GPU if it does not tell its own.
-        The call itself does not wait.
+        `other` is any stream that `stream` takes, of this GPU if it does not tell its own.
         """
         ordinal = _foreign_ordinal(other)
         self._stream.wait(core_stream(other, self._stream.ordinal if ordinal is None else ordinal))
@@ -342,9 +337,8 @@ def set_num_threads(threads: int | None) -> int:
 
     It applies to the whole process, and to its forked children.  None is the default:
     ``OMP_NUM_THREADS`` from the environment, or one thread for each processor that the process may
-    use.  At most 256 are used.  Results do not depend on the number.  Calls from several threads
-    share the library's threads, so the number is a limit for all of them together.  The threads
-    are not OpenMP's: threadpoolctl does not control them.
+    use.  At most 256 are used.  Results do not depend on the number.  It is a limit for calls from
+    several threads together.  threadpoolctl does not control the threads, which are not OpenMP's.
     """
     count = 0 if threads is None else integer("set_num_threads", "threads", threads)
     if threads is not None and count < 1:

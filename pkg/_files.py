@@ -1,8 +1,7 @@
 """``python -m pkg eval``: an expression over arrays in files, which may be larger than memory.
 
-The command reads the inputs in pieces, computes each piece of the result in memory and writes it to
-a temporary file beside the output.  This file takes the output's name when it is on the disk.  This
-file handles ``.npy`` files, `_stores` the other formats.
+It computes each piece of the result in memory and writes it to a temporary file beside the output,
+whose name this file takes when it is on the disk.  `_stores` handles formats other than ``.npy``.
 """
 
 from __future__ import annotations
@@ -92,10 +91,7 @@ class Interrupted(BaseException):
 
 
 class Signals:
-    """Makes the signals that end a run raise Interrupted, once, within a `with` block.
-
-    So a second signal does not interrupt the cleanup after the first.
-    """
+    """Makes the first signal that ends a run raise Interrupted; others let the cleanup go on."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -212,8 +208,8 @@ def _number(text: str) -> int | float | complex | None:
 def guarded_maps(files: Sequence[AnyInput]) -> Iterator[None]:
     """Ends the process with a message and status 1 if it cannot read a memory map.
 
-    The system sends SIGBUS to the thread that reads beyond the end of a truncated file, or from a
-    disk that fails.  Such a read cannot be abandoned, so the process has to end.
+    The system sends SIGBUS to a thread that reads beyond the end of a truncated file, or from a
+    disk that fails.  Such a read cannot be abandoned.
     """
 
     first = threading.Lock()
@@ -323,10 +319,7 @@ class Evaluation:
         return [part(x) if isinstance(x, AnyInput) else x for x in self.operands]
 
     def _describe(self) -> tuple[np.dtype[Any], int]:
-        """Returns the type of the result and the number of its dimensions.
-
-        Computes with empty arrays, because an element might raise an error or a warning.
-        """
+        """Returns the result's type and number of dimensions, from empty arrays: none warns."""
         graph = self.expression._graph
         elements = of_graph(graph._replace(reduction=None))
         empty = self._parts(lambda file: np.empty(0, file.dtype.newbyteorder("=")))
@@ -381,10 +374,7 @@ class Evaluation:
         return None
 
     def _map(self, output: Any) -> None:
-        """Computes pieces, of whole chunks if there are any, and lets the output write them.
-
-        Files in Fortran order are transposed first, and so is the result.
-        """
+        """Computes pieces; transposes files in Fortran order first, and the result."""
         is_npy = isinstance(output, Output)
         is_fortran = is_npy and self._is_fortran()
         shape = self.shape[::-1] if is_fortran else self.shape

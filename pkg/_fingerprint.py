@@ -1,9 +1,9 @@
 """`fingerprint`: one number for the shape, the type and the bits of an array, wherever it lives.
 
 An element counts as ``f(bits ^ key)``, whose key is made from its indices; the fingerprint is the
-sum of these over all elements, modulo 2**64, computed twice with other keys.  The order of a sum
-does not matter, so parts may be computed anywhere: piece by piece, by threads, on a GPU.  Hashes of
-this form are Zobrist's (1970); Bellare and Micciancio (1997) examine the sum.
+sum of these over all elements, modulo 2**64, computed twice with other keys.  Parts may be computed
+in any order.  Hashes of this form are Zobrist's (1970); Bellare and Micciancio (1997) examine the
+sum.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _CPU_COUNT, _GPU_COUNT = 1 << 20, 1 << 24
 
 _MASK = 2**64 - 1
 
-#: 2**64 divided by the golden ratio, and the steps of `f`: exclusive or with the number shifted to
-#: the right, then the product.  All of them are those of SplitMix64 (Steele, Lea and Flood, 2014).
+#: 2**64 divided by the golden ratio, and the steps of `f`: those of SplitMix64 (Steele, Lea and
+#: Flood, 2014).
 _GOLDEN = 0x9E3779B97F4A7C15
 _STEPS = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB))
 _LAST_SHIFT = 31
@@ -153,11 +153,10 @@ def _host(x: Any) -> Any:
 def fingerprint(x: Any) -> str:
     """Returns a hash of the shape, the element type and the bits of an array: 32 hex digits.
 
-    It is the same for a NumPy array, in any layout and byte order, and for an array on a GPU, so
-    that two machines can prove that they have computed the same.  It is computed where the array
-    is, in pieces that need little memory.  `x` may also be a dataset of h5py or an array of Zarr,
-    which is read in pieces.  All NaNs count as one; 0.0 and -0.0 differ, and so do equal numbers of
-    different types.
+    It is the same for a NumPy array, in any layout and byte order, and for an array on a GPU,
+    so that two machines can prove that they have computed the same.  It is computed where the
+    array is, in pieces.  `x` may also be a dataset of h5py or an array of Zarr.  All NaNs count
+    as one; 0.0 and -0.0 differ, and so do equal numbers of different types.
 
     Arrays that differ in one element always have different fingerprints.  Others, unless made for
     it, collide as random numbers of 128 bits do: two arrays with a probability of 2**-128, any two

@@ -1,13 +1,12 @@
 """Exchanges GPU arrays with other libraries (PyTorch, CuPy, Numba, ...) without copies.
 
-The protocols are DLPack and the CUDA array interface.  Besides pointers, both sides must agree on
-the order of work on different streams and on the lifetime of memory:
+The protocols are DLPack and the CUDA array interface.  Work on different streams is ordered:
 
 - a stream waits for the stream that wrote the memory before it uses the memory;
 - the owner's stream waits for ours before the owner gets the memory back (in C, when the last
   reference to the memory is dropped).
 
-This file never imports PyTorch or CuPy.  If they have been imported, it uses their current streams.
+This file never imports PyTorch or CuPy, but uses their current streams if they are imported.
 """
 
 from __future__ import annotations
@@ -292,7 +291,6 @@ def from_foreign(x: Any, device: str | None = None) -> Any:
     """Returns an Array over the GPU memory of `x` that the current stream may use at once.
 
     Copies only if `device` names another place.  Returns None if `x` is not an array on a CUDA GPU.
-    Raises BufferError if the memory cannot be shared, TypeError for unknown element types.
     """
     found = _take(x)
     if found is None:
@@ -347,8 +345,7 @@ def call_foreign(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     """Computes a call in which an operand is foreign GPU memory; returns NotImplemented for others.
 
     The arguments come from `_call.normalize`.  Outside ``with pkg.stream(...)`` the operation uses
-    the stream of the first such operand, so that no stream has to wait.  A foreign `out` is written
-    and returned; other results are Arrays, ready on our stream.
+    the stream of the first such operand, so that no stream has to wait.
     """
     foreign: list[_Ready] = []
     arrays = [_operand(x, foreign) for x in args]

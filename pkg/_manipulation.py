@@ -36,7 +36,7 @@ from ._table import ELEMENTS_TEXT, dtype_of
 
 
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
-    """Returns NumPy's ``join(arrays, axis)``; the library converts floats to integers."""
+    """Returns NumPy's ``join(arrays, axis)``, converted by the library."""
     if dtype is not None and casting == "unsafe":
         target = dtype_of(join.__name__, dtype)
         arrays = [x if has_own_rules(x) else np.asarray(x) for x in arrays]

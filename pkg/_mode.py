@@ -1,7 +1,6 @@
 """Runs functions in the default floating-point mode, whatever mode the caller's thread has.
 
-The library itself enters the default mode.  This file is for computations of the package in Python
-and NumPy: conversions, the quotient of a mean, the constants of an expression.
+The library itself enters the default mode.  This file is for computations in Python and NumPy.
 """
 
 from __future__ import annotations

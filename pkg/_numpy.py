@@ -143,10 +143,7 @@ def _equals(x: Any, default: Any, name: str) -> bool:
 
 
 def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes `ours` take the arguments of NumPy's function, and passes on all but its defaults.
-
-    NumPy has checked their names and number.
-    """
+    """Makes `ours` take the arguments of NumPy's function, and passes on all but its defaults."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         leading, names, defaults, known = _bind(function, ours)

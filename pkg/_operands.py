@@ -53,8 +53,7 @@ _ADVICE = {
 def own_rules(x: Any, depth: int = 0) -> Any:
     """Returns the first object with rules of its own: `x`, or one in its lists; None without one.
 
-    Rules are ``__array_function__``, ``__array_ufunc__``, a subclass of ndarray, a mask, or
-    no shape at all (a null dataspace of HDF5).
+    HDF5's null dataspaces, without a shape, count too.
     """
     kind = type(x)
     if kind in PLAIN or issubclass(kind, np.generic | core.ArrayBase):
@@ -108,9 +107,8 @@ def own_ufuncs(x: Any) -> bool:
 def check_ufunc(name: str, inputs: Sequence[Any], out: Any, where: Any) -> None:
     """Raises TypeError if NumPy's ufunc would drop the rules of an operand.
 
-    A ufunc calls the classes that have rules for ufuncs, and lets a subclass of ndarray wrap the
-    result.  It ignores rules inside lists, and the mask of another object or of `where`, and it
-    writes masked elements to a plain `out`.
+    A ufunc ignores rules inside lists, and the mask of another object or of `where`, and it writes
+    masked elements to a plain `out`.
     """
     for x in filter(has_own_rules, inputs):
         if not isinstance(x, np.ndarray) and not own_ufuncs(x):
@@ -190,10 +188,7 @@ def _join_masked(join: Callable[..., Any]) -> Callable[..., Any]:
 
 @functools.cache
 def _masked_functions() -> dict[Any, Callable[..., Any]]:
-    """Returns functions for masked arrays, to use instead of NumPy's, which lose the mask.
-
-    The first use of `np.ma` imports it, which would slow the import of this package.
-    """
+    """Returns functions to use instead of NumPy's, which lose the mask; imports `np.ma`."""
     return {
         np.concatenate: _join_masked(np.ma.concatenate),
         np.stack: _join_masked(np.ma.stack),
@@ -249,8 +244,7 @@ def call_numpy(
     """Returns NumPy's ``function(*args, **kwargs)``, computed by the rules of its operands.
 
     `operands` are the arguments that are arrays, in host memory.  Omits keyword arguments that are
-    None.  Raises TypeError if NumPy would make a plain array of an operand with rules of its own,
-    or if the call names a GPU, `ordinal`, for such an operand.
+    None.  Raises TypeError if NumPy would drop rules, or a GPU, `ordinal`, should apply them.
     """
     kwargs = {name: x for name, x in kwargs.items() if x is not None}
     found = next(filter(has_own_rules, operands), None)
@@ -284,10 +278,7 @@ def is_number(x: Any) -> bool:
 
 
 def type_number(x: Any) -> Any:
-    """Returns an instance of a subclass of int, float or complex as a NumPy scalar; else `x`.
-
-    As in NumPy, only Python's own numbers are weak.
-    """
+    """Returns an instance of a subclass of int, float or complex as a NumPy scalar: not weak."""
     return np.asarray(x)[()] if is_number(x) and type(x) not in NUMBERS else x
 
 
@@ -347,11 +338,10 @@ def place_error(name: str, where: str) -> ValueError:
 
 
 def find_place(name: str, operands: Iterable[Any], device: str | None = None) -> int:
-    """Returns the GPU that computes a call, -1 for the CPU.
+    """Returns the GPU that computes a call, -1 for the CPU: that of the Arrays, else `device`.
 
-    It is the GPU of the Arrays among the operands or, without Arrays, `device`.  Raises TypeError
-    if another operand is an array in host memory, and ValueError if operands are on two GPUs or
-    `device` names another one.
+    Raises TypeError if another operand is an array in host memory, and ValueError if operands are
+    on two GPUs or `device` names another one.
     """
     ordinal, found, hosts = core.parse_device(device), None, []
     for x in operands:
@@ -457,10 +447,7 @@ def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
 
 
 def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
-    """Returns an argument, an axis or a sequence of axes, as a tuple.
-
-    Raises AxisError for an axis that no array can have, as NumPy does: C code may not hold it.
-    """
+    """Returns an argument, an axis or a sequence of axes, as a tuple; AxisError beyond limits."""
     given = integers(name, what, x)
     for axis in given:
         if abs(axis) > MAX_DIMENSIONS:
@@ -471,27 +458,18 @@ def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
 
 
 def tuple_of_axes(name: str, x: Any) -> tuple[int, ...]:
-    """Returns the argument `axis`, an int or a tuple of ints, as a tuple.
-
-    Raises TypeError for lists, as NumPy's reductions and `squeeze` do.
-    """
+    """Returns the argument `axis`, an int or a tuple of ints, as a tuple; TypeError for lists."""
     return axes_of(name, "axis", _integers(name, "axis", x, x if isinstance(x, tuple) else (x,)))
 
 
 def axis_or_axes(name: str, x: Any) -> Any:
-    """Returns the argument `axis`, an axis or a tuple of axes, or None.
-
-    An int stays one: NumPy allows 0 and -1 for an array without dimensions, but not in a tuple.
-    """
+    """Returns the argument `axis`, an int (which may be 0 or -1 for no axes), a tuple or None."""
     axes = None if x is None else tuple_of_axes(name, x)
     return axes if axes is None or isinstance(x, tuple) else axes[0]
 
 
 def sizes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
-    """Returns an argument, the shape of a new array, as a tuple.
-
-    Raises ValueError if a size is negative or beyond what an array can have.
-    """
+    """Returns an argument, the shape of a new array, as a tuple; ValueError for a bad size."""
     given = integers(name, what, x)
     for n in given:
         if not 0 <= n < 2**63:
@@ -511,10 +489,7 @@ def sequence(name: str, x: Any) -> list[Any]:
 
 
 def number(name: str, what: str, x: Any) -> Any:
-    """Returns an argument that is a number, or an array without dimensions; TypeError for another.
-
-    Leaves strings to NumPy: they may be dates.
-    """
+    """Returns a number, an array without dimensions or, as dates, a string; else TypeError."""
     is_number = isinstance(x, numbers.Number | np.generic | str)
     if not is_number and (not hasattr(x, "dtype") or np.ndim(x) != 0):
         raise TypeError(f"{name}(): {what} must be a number, not {describe(x)}")

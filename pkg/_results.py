@@ -23,10 +23,7 @@ def unwrap_out(name: str, out: Any) -> Any:
 
 
 def open_out(name: str, out: Any) -> Any:
-    """Returns `out` as a NumPy array, or as an Array if it is one or foreign GPU memory.
-
-    Raises TypeError if it is neither or has rules of its own, and ValueError if it is read-only.
-    """
+    """Returns `out`, if it is writable and plain, as a NumPy array or an Array."""
     found = core.as_array(out)
     if not isinstance(found, core.ArrayBase):
         if has_own_rules(out):
@@ -62,13 +59,11 @@ def check_out(
     *,
     exact: bool = False,
 ) -> Any:
-    """Returns the array in `out`, if a result of a shape and type may be stored in it.
+    """Returns the array in `out`, if a result of a shape and type may be stored in it; else raises.
 
     `ordinal` is the GPU that holds the result, -1 for host memory.  The result may broadcast into
-    `out`, unless `exact`: then `out` must have its shape, as for NumPy's reductions.  Raises
-    TypeError if `out` is not an array, is in another kind of memory, or has a type to which
-    `casting` does not cast; ValueError if it is read-only, on another GPU or of a wrong shape, or
-    an Array that overlaps itself, because a GPU writes its elements in undefined order.
+    `out`, unless `exact`, as for NumPy's reductions.  An Array must not overlap itself, because a
+    GPU writes its elements in undefined order.
     """
     found = open_out(name, out)
     _check_place(name, found, ordinal)

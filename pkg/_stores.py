@@ -52,7 +52,7 @@ _ERRORS = (OSError, ValueError, KeyError, RuntimeError, TypeError, ImportError)
 #: The system's own words in an error of HDF5.
 _SYSTEM_ERROR = re.compile(r"errno = \d+, error message = '([^']*)'")
 
-#: Bytes of a netCDF file besides its variable and the coordinates, at most.
+#: Bytes of a netCDF file besides variable and coordinates, at most.
 _NETCDF_NBYTES = 1 << 16
 
 #: A flag of `fallocate`.
@@ -79,7 +79,7 @@ class Place(NamedTuple):
 def place_of(path: str) -> Place | None:
     """Returns the place that a path names, or None for a ``.npy`` file.
 
-    Equal places have equal names: no part is empty, and those that lead elsewhere are refused.
+    Equal places have equal names.
     """
     found = _NAMED.fullmatch(path.rstrip("/"))  # shells complete names of folders with a slash
     if not found:
@@ -155,7 +155,7 @@ def _array_in(path: str, place: Place, group: Any) -> Any:
 
 
 def _kind_of(x: Any) -> str:
-    """Returns what an object of h5py or Zarr is: a file (as its root), a group, a datatype."""
+    """Returns what an object of h5py or Zarr is: a group (as a file's root), a datatype."""
     return "group" if hasattr(x, "keys") else type(x).__name__.lower()
 
 
@@ -400,8 +400,8 @@ class _Computed:
         compute: Callable[[Shape, Shape], Any],
         begin: Callable[[], None],
     ) -> None:
-        self.shape, self.dtype, self.ndim, self._compute = shape, dtype, len(shape), compute
-        self._begin = begin
+        self.shape, self.dtype, self.ndim = shape, dtype, len(shape)
+        self._compute, self._begin = compute, begin
         #: The error of a part.
         self.error: Exception | None = None
 
@@ -534,10 +534,7 @@ def _named_dimensions(zarr_format: int, like: Any) -> dict[str, Any]:
 
 
 class ZarrOutput(Target):
-    """An array of Zarr: a folder.
-
-    If the array is to lie in groups that do not exist, the outermost of them is that folder.
-    """
+    """An array of Zarr: a folder, or in new groups the outermost of them."""
 
     def __init__(
         self,
@@ -682,10 +679,7 @@ def open_array(folder: str, inner: str) -> Any:
 
 
 def open_output(path: str, is_overwriting: bool, inputs: Mapping[str, Any], deferred: Held) -> Any:
-    """Returns the output that a path names; raises Failure if it cannot be written.
-
-    Signals wait within `deferred`.
-    """
+    """Returns the output that a path names; signals wait within `deferred`."""
     try:
         os.path.abspath(path)
     except OSError as error:

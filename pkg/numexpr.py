@@ -45,9 +45,6 @@ __all__ = [
 #: Intel's VML is not used.
 use_vml = False
 
-_OPTIMIZATIONS = ("none", "moderate", "aggressive")
-_DIVISIONS = (False, True, "auto")
-
 #: numexpr's codes of element types.
 _CODES = {
     **{"bool": "b", "int32": "i", "int64": "l"},
@@ -64,10 +61,7 @@ _FORBIDDEN = re.compile(r"[;:\[]|(?<!\w)__\w+__(?!\w)|\.\s*(?!(real|imag)\b)\w")
 
 @lru_cache(maxsize=256)
 def _check_text(text: str) -> None:
-    """Raises ValueError for what numexpr's `sanitize` refuses.
-
-    Nothing of a text is ever run; without `sanitize` such texts raise SyntaxError.
-    """
+    """Raises ValueError for what numexpr's `sanitize` refuses."""
     found = _FORBIDDEN.search(_LITERAL.sub(" ", text))
     if found:
         raise ValueError(
@@ -77,12 +71,12 @@ def _check_text(text: str) -> None:
 
 
 def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: Any) -> Expression:
-    """Returns the expression of a text, after a check of the arguments that change no result."""
+    """Returns the expression of a text; checks arguments that change nothing."""
     if not isinstance(text, str):
         raise ValueError(f"an expression is a str, not {type(text).__name__}")
     for name, value, allowed in (
-        ("optimization", optimization, _OPTIMIZATIONS),
-        ("truediv", truediv, _DIVISIONS),
+        ("optimization", optimization, ("none", "moderate", "aggressive")),
+        ("truediv", truediv, (False, True, "auto")),
     ):
         if value not in allowed:
             raise ValueError(

@@ -1,9 +1,8 @@
 """The NumPy ufuncs of the operations: real `numpy.ufunc` objects, so that NumPy's protocols work.
 
 NumPy pickles a ufunc by its name in this module.  `add`, ... compute on the CPU; `add_cuda0`, ...
-on a GPU, for operands with rules of their own (pandas, xarray, Dask, subclasses of ndarray).  The
-ufuncs of `divide` and `power` are `trunc_divide` and `elementwise_power`: pandas replaces ufuncs
-named "divide" and "power" by its own operators.
+on a GPU, for operands with rules of their own (pandas, xarray, Dask, subclasses of ndarray).
+`divide` and `power` have other names: pandas replaces ufuncs of these names by operators.
 """
 
 from __future__ import annotations

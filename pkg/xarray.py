@@ -29,7 +29,7 @@ _for_datasets: Any = xr.register_dataset_accessor
 
 
 def _is_text(x: Any) -> bool:
-    """Tells whether an array has text or objects, such as names of stations."""
+    """Tells whether an array has text or objects."""
     return x.dtype.kind in "OSUT"
 
 
@@ -66,10 +66,9 @@ def apply(
     """Computes an expression of DataArrays, Datasets and numbers, by `xarray.apply_ufunc`.
 
     `expression` is a text, an Expression or what `pkg.fuse` makes; operands are given by position
-    or by name.  They are broadcast by the names of their dimensions.  `join`, as in xarray, says
-    what happens to coordinates that differ: by default an error; so is `keep_attrs`: by default
-    attributes are those of xarray's arithmetic.  Arrays are computed in one pass where they are,
-    chunks of Dask when they are needed.
+    or by name.  They are broadcast by the names of their dimensions.  `join` and `keep_attrs` are
+    xarray's: by default coordinates that differ are an error, and attributes are those of xarray's
+    arithmetic.  Arrays are computed in one pass where they are, chunks of Dask when needed.
     """
     e = _elements(expression)
 
@@ -150,10 +149,7 @@ class DataArrayAccessor(_Accessor):
         return apply(e, **{free[0]: self._obj}, **named)
 
     def fingerprint(self) -> str:
-        """Returns `pkg.fingerprint` of the elements, computed where they are.
-
-        Raises TypeError for chunks of Dask: compute them first.
-        """
+        """Returns `pkg.fingerprint` of the elements; TypeError for chunks of Dask."""
         return _fingerprint(self._obj.data)
 
 

@@ -70,11 +70,7 @@ def _check_dimensions(dimensions: Mapping[str, tuple[Any, ...]]) -> None:
 
 
 def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the values of the names that a mapping has; a table's columns are arrays.
-
-    Raises TypeError for an object that is not a mapping, and ValueError for columns that order the
-    names of their dimensions differently.
-    """
+    """Returns the values of the names that a mapping has; a table's columns are arrays."""
     keys = _keys(what, mapping)
     if hasattr(mapping, "dims"):
         _check_dimensions({name: mapping[name].dims for name in names if name in keys})

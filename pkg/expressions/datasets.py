@@ -1,8 +1,4 @@
-"""Outputs in files: datasets of h5py and arrays of Zarr, which may be larger than memory.
-
-Each piece of the result is computed in memory and written.  Inputs in files are read part by part
-too.
-"""
+"""Arrays in files: datasets of h5py and arrays of Zarr, read and written part by part."""
 
 from __future__ import annotations
 
@@ -65,10 +61,8 @@ def fill(
 ) -> None:
     """Computes the parts of the inputs piece by piece, and writes the results to `out`.
 
-    The inputs broadcast to the shape `result`, and errors name the function `name`.  `compute`
-    stores the result for parts of the inputs in a host array.  If it `may_refuse` elements, all
-    pieces are computed before the first is written.  Raises ValueError if the result does not
-    broadcast into `out`, and TypeError for a type that the library does not have.
+    The inputs broadcast to the shape `result`.  `compute` stores the result for parts of the inputs
+    in a host array.  If it `may_refuse` elements, all pieces are computed before one is written.
     """
     shape: tuple[int, ...] = tuple(out.shape)
     dtype = check_dtype(name, np.dtype(out.dtype))

@@ -1,8 +1,7 @@
 """`Expression` and `evaluate`: expressions over arrays, computed in one pass.
 
-`core.ExpressionBase` computes calls with arrays and numbers whose types the expression has met
-before.  Other calls come here.  This file prepares the operands, lowers the graph for their types
-and remembers the program for the next call.
+Calls come here whose types the expression has not met before.  This file prepares the operands,
+lowers the graph for their types and lets `core.ExpressionBase` compute the next such call.
 """
 
 from __future__ import annotations
@@ -124,10 +123,7 @@ def _open_out(name: str, out: Any) -> Any:
 
 
 class _Region:
-    """The nodes that are Python numbers if certain inputs are, and which of them other nodes need.
-
-    Python computes them, as it would step by step.
-    """
+    """The nodes that are Python numbers if certain inputs are; Python computes them."""
 
     def __init__(self, graph: Graph, is_weak: Sequence[bool]) -> None:
         weak: set[int] = set()
@@ -183,9 +179,7 @@ class _Part(NamedTuple):
 class _Call:
     """One call of an expression: its prepared inputs, and the kinds of the graph's nodes.
 
-    Lowering needs only the kinds; the values of samples do not matter.  `ordinal` is the device for
-    host arrays, `order` the order of a new result, and `casting` the rule for converting to the
-    type of an existing one.
+    The values of samples do not matter.  `ordinal` is the device for host arrays.
     """
 
     def __init__(
@@ -458,9 +452,7 @@ class Expression(core.ExpressionBase):
     computed and written in pieces; ``order`` of a new result, "C", "F", "A" or "K"; ``device`` for
     host arrays.
 
-    Its ``__name__`` is "expression", or the name of the function that was fused.
-
-    The calls of one Expression from many threads do not disturb each other.
+    Its ``__name__`` is "expression", or that of the fused function.  Many threads may call it.
     """
 
     __slots__ = (
@@ -579,10 +571,7 @@ class Expression(core.ExpressionBase):
         return all(map(is_number, values)) and not any(node[0] == "value" for node in nodes)
 
     def _of_numbers(self, values: Sequence[Any], ordinal: int, target: Any, casting: Any) -> Any:
-        """Computes with Python numbers alone, as Python does; returns a Python number.
-
-        A reduction, and an element of `target`, have NumPy's type of that number.
-        """
+        """Computes with Python numbers alone, as Python does, but reduces in NumPy's type."""
         if ordinal >= 0:
             core.check_device(ordinal)
         result = of_numbers(self._graph, values)
@@ -660,8 +649,7 @@ class Expression(core.ExpressionBase):
     def dtype_for(self, /, *dtypes: Any, **named: Any) -> np.dtype[Any]:
         """Returns the type of the result for types of the inputs, by position or name.
 
-        `bool`, `int`, `float` and `complex` stand for Python numbers, whose values do not matter:
-        ``2 ** n`` of ints is taken for an int.
+        `bool`, `int`, `float` and `complex` stand for Python numbers; ``2 ** n`` is then an int.
 
         >>> import numpy as np
         >>> Expression("a / b").dtype_for(np.int32, b=np.float32)

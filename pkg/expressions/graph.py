@@ -181,9 +181,9 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
 
 
 def on_samples(function: str, *samples: Any) -> Any:
-    """Returns a number, one, of the kind that a function of numbers of these kinds gives.
+    """Returns a one of the kind that a function of such numbers gives.
 
-    Constants keep their values.  Each function has a value at one, or at zero.
+    Each function has a value at one, or at zero.
     """
     try:
         result = on_numbers(function, *samples)
@@ -195,10 +195,7 @@ def on_samples(function: str, *samples: Any) -> Any:
 def of_numbers(
     graph: Graph, values: Sequence[Any], compute: Callable[..., Any] = on_numbers
 ) -> Any:
-    """Computes an expression whose inputs are Python numbers, as Python does.
-
-    Raises the errors of `compute`: `on_numbers`, or `on_samples` for the kind of the result alone.
-    """
+    """Computes an expression of Python numbers by `compute`; `on_samples` gives only the kind."""
     known: list[Any] = []
     for node in graph.nodes:
         if node[0] == "input":
@@ -263,10 +260,7 @@ class Builder:
 def needed(
     names: Sequence[str], nodes: Sequence[Node], root: int, reduction: Reduction | None = None
 ) -> Graph:
-    """Returns the graph of the nodes that `root` needs, operands first.
-
-    The numbers of its nodes depend on the expression alone, not on the order of building.
-    """
+    """Returns the graph of what `root` needs, operands first: the same in any order of building."""
     numbers: dict[int, int] = {}
     order: list[int] = []
     work = [root]

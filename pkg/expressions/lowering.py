@@ -1,8 +1,7 @@
 """Lowers a graph, for given element types, to the steps of a program.
 
-It promotes types node by node, as NumPy does (Python numbers are weak, NEP 50).  Each node becomes
-the operation that NumPy would compute or, for its own functions, the package.  So an expression has
-the bits of its single operations one after the other.
+It promotes types node by node, as NumPy does (Python numbers are weak, NEP 50).  So an expression
+has the bits of its single operations one after the other.
 """
 
 from __future__ import annotations
@@ -384,9 +383,7 @@ def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Low
     """Returns the program of a graph, without its reduction, for given kinds of nodes.
 
     `kinds` has every needed input, or nodes computed from it instead.  The program converts the
-    result to `out_dtype`, if that is given.  Raises TypeError if an operation lacks a type,
-    ValueError for a program beyond the limits, and OverflowError for a Python number that its type
-    cannot hold.
+    result to `out_dtype`, if that is given.
     """
     return _Lowering(graph, kinds).run(out_dtype)
 

@@ -1,7 +1,7 @@
 """`fuse`: makes an Expression of a Python function by calling it once with stand-ins.
 
-A stand-in records the operations on it.  It knows no types or shapes, so one trace serves all
-calls.  Whatever needs a value (``if x > 0``, ``x[0]``, ``len(x)``) raises TypeError.
+A stand-in records the operations on it; it knows no types or shapes.  Whatever needs a value
+(``if x > 0``, ``x[0]``, ``len(x)``) raises TypeError.
 """
 
 from __future__ import annotations
@@ -252,10 +252,8 @@ def fuse(function: _F) -> _F:
     `fuse` calls the function once with stand-ins for its arguments.  What it does with them becomes
     the expression, the attribute ``expression`` of the result.  The function may use operators, the
     package's operations, NumPy's functions of the same names, ``abs``, ``where``, loops, helper
-    functions, Expressions and, for the result, ``sum``, ``prod``, ``min``, ``max``, ``mean``,
-    ``any``, ``all`` and ``count_nonzero``, but nothing that depends on values.  Calls take the
-    arguments of the function, and ``out``, ``order``, ``casting`` and ``device`` as an Expression
-    does.
+    functions, Expressions and, for the result, the reductions of an Expression, but nothing that
+    depends on values.  Calls take the arguments of the function, and those of an Expression.
 
     >>> import numpy as np
     >>> @fuse
