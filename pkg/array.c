@@ -136,7 +136,6 @@ static PyObject *get_contiguous(PyObject *object, void *is_fortran)
     return PyBool_FromLong(has_order((array_object *)object, is_fortran != NULL));
 }
 
-/* Refuses to make an Array: every array has memory. */
 static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)type, (void)args, (void)kwargs;
@@ -176,10 +175,7 @@ static Py_ssize_t array_length(PyObject *object)
 
 /* ---- Views --------------------------------------------------------------------------------- */
 
-/*
- * Returns a key as a tuple of ints, slices, None and one ellipsis: NumPy makes views of these
- * without reading an element.  Raises IndexError for anything else.
- */
+/* Returns a key as a tuple of ints, slices, None and one ellipsis, of which NumPy makes views. */
 static PyObject *take_key(PyObject *key)
 {
     PyObject *const *items = PyTuple_Check(key) ? &PyTuple_GET_ITEM(key, 0) : &key;
@@ -214,9 +210,8 @@ static PyObject *take_key(PyObject *key)
 }
 
 /*
- * Returns a NumPy array of the same shape and strides over the memory of the GPU: NumPy makes views
- * of it, and tells its flags.  Nothing may read its elements, so no Python code may see it when it
- * raises.
+ * Returns a NumPy array of the same layout over the memory of the GPU: NumPy makes views of it, and
+ * tells its flags.  Nothing may read its elements: no traceback may hold it.
  */
 static inline PyObject *shadow_of(const array_object *array)
 {
@@ -476,8 +471,8 @@ static PyObject *fill_function(PyObject *module, PyObject *const *args, Py_ssize
 }
 
 /*
- * Finds the order of the axes of a new array in memory, from the slowest: 'C', 'F', or like those
- * of an array, 'A' or 'K'.  That array has these strides, or NULL if its dimensions are others.
+ * Finds the axes of a new array from the slowest in memory: in the order 'C', 'F', or 'A' or 'K' of
+ * an array.  That array has these strides, or NULL if its dimensions are others.
  */
 static void find_axes(int ndim, int order, const int64_t *strides, int is_c, int is_f, int *axes)
 {
@@ -496,9 +491,9 @@ static void find_axes(int ndim, int order, const int64_t *strides, int is_c, int
 }
 
 /*
- * Returns a new array, its elements uninitialised, on cuda:`ordinal` or for -1 in host memory.  Its
- * axes lie in memory as those of NumPy's arrays like x, an array on any device; on a GPU the type
- * is in native byte order.
+ * Returns a new, uninitialised array on cuda:`ordinal` or for -1 in host memory.  Its axes lie in
+ * memory as those of NumPy's arrays like x, an array on any device; on a GPU the type is in native
+ * byte order.
  */
 static PyObject *empty_like_function(PyObject *module, PyObject *args)
 {
@@ -543,8 +538,8 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
 }
 
 /*
- * Returns a plain NumPy array copied to the GPU that `device` names, its axes in memory as those of
- * NumPy's copies; for the CPU the array itself.  NotImplemented for other objects and types.
+ * Returns a plain NumPy array copied to a GPU as empty_like() lays it out; for the CPU the array
+ * itself.  NotImplemented for other objects and types.
  */
 static PyObject *asarray_new_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -689,7 +684,7 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
                           shape, strides, 1);
 }
 
-/* Returns whether the memory that two Arrays may touch meets. */
+/* Returns whether the extents of two Arrays meet. */
 static PyObject *shares_memory_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -717,10 +712,7 @@ static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
     return PyBool_FromLong(overlaps_itself(&described));
 }
 
-/*
- * Returns an Array over foreign memory of cuda:`ordinal`, ready on `stream` (a Stream or None);
- * keeps `owner` while it is used.  strides may be None.
- */
+/* Returns an Array over the memory of `owner`, which it keeps, ready on a Stream or None. */
 static PyObject *wrap_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);

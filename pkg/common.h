@@ -139,13 +139,12 @@ PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t cou
                        PyObject *kwnames);
 
 /*
- * Calls the Python function that computes what the fast path `name` declines, in the default
- * floating-point mode.  `format` makes a tuple of its arguments, as for Py_BuildValue().  The
- * package's files set these functions in pkg.core.slow_paths when they are imported.
+ * Calls the Python function that pkg.core.slow_paths has for what the fast path `name` declines, in
+ * the default floating-point mode.  `format` makes its arguments, as for Py_BuildValue().
  */
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...);
 
-/* Raises TypeError unless `name`() was given the number of arguments that it takes. */
+/* Raises TypeError for a wrong number of arguments of `name`(). */
 static inline int check_count(const char *name, Py_ssize_t given, Py_ssize_t wanted)
 {
     if (given == wanted)
@@ -189,7 +188,7 @@ extern uint8_t result_types[MYLIB_OP_COUNT][MYLIB_TYPE_COUNT];
 /* For each of NumPy's type numbers, the element type + 1, or 0 if it has none. */
 extern const uint8_t types_of_nums[NPY_NTYPES_LEGACY];
 
-/* Returns whether a NumPy type number has an element type; native byte order is assumed. */
+/* Finds the element type of a NumPy type number, if it has one, in native byte order. */
 static inline int find_type(int type_num, mylib_type *type_ret)
 {
     int type = (unsigned)type_num < NPY_NTYPES_LEGACY ? types_of_nums[type_num] - 1 : -1;

@@ -113,7 +113,6 @@ static int core_exec(PyObject *module)
     return add_reductions(module, state);
 }
 
-/* All references in the state. */
 /* clang-format off */
 #define EACH_REFERENCE(X) \
     X(cuda_error) X(out_of_range) X(operation) X(operations) \

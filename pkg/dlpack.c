@@ -149,7 +149,7 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
 
 /* ---- To an Array --------------------------------------------------------------------------- */
 
-/* Checks that this library can use a tensor; BufferError otherwise. */
+/* Raises BufferError for a tensor that this library cannot use. */
 static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *strides,
                         int64_t *count_ret)
 {
@@ -203,7 +203,7 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
     return 0;
 }
 
-/* Checks that the tensor's GPU exists.  Keeps the GIL: no thread may take the capsule. */
+/* Checks the tensor's GPU.  Keeps the GIL: no thread may take the capsule. */
 static int check_gpu(const DLTensor *t)
 {
     if (mylib_cuda_check_device(t->device.device_id) == MYLIB_OK)
@@ -215,8 +215,8 @@ static int check_gpu(const DLTensor *t)
 
 /*
  * Returns an Array over the GPU memory of a DLPack capsule, which is consumed, ready on `stream` (a
- * Stream, or None).  Memory without users goes back to its owner; if `owner_is_on_stream`, the
- * owner's work on `stream` then waits for ours, else we wait for it.
+ * Stream, or None).  Before its owner gets it back, `stream` waits for our work if
+ * `owner_is_on_stream`, else the host.
  */
 static PyObject *from_dlpack(PyObject *module, PyObject *args)
 {

@@ -2,8 +2,8 @@
  * expression.c - programs of libmylib, and the fast path of pkg.Expression.
  *
  * A Program computes an expression for given element types; pkg/expressions/lowering.py makes it.
- * An Expression caches its most recent programs.  A call on operands of the same types as before
- * takes the fast path; pkg/expressions/expression.py computes all other calls.
+ * A call on operands of the same types as a recent one takes the fast path;
+ * pkg/expressions/expression.py computes all other calls.
  */
 #include "expression.h"
 
@@ -410,7 +410,6 @@ static outcome reduce_call(call *c, const expression_object *self, const program
     return reduce_to_new(c, &r, axes, self->keeps_axes, result_ret);
 }
 
-/* Computes a call by a given plan. */
 static outcome follow_plan(const expression_object *self, const plan *found, PyObject *const *args,
                            PyObject *out, PyObject **result_ret)
 {
@@ -441,7 +440,6 @@ static outcome follow_plan(const expression_object *self, const plan *found, PyO
     return out == NULL ? reduce_call(&c, self, p, result_ret) : OTHER_OUT;
 }
 
-/* Computes a call by the plan for its types, if it has one. */
 static outcome call_plan(expression_object *self, PyObject *const *args, PyObject *out,
                          PyObject **result_ret)
 {
@@ -486,8 +484,8 @@ static int is_text(PyObject *x, const char *text)
 }
 
 /*
- * Puts the arguments in the order of the inputs, if they are these, perhaps `out`, and options that
- * change nothing: `out` must have the type of the result.
+ * Puts the arguments in the order of the inputs, if they are these, perhaps `out`, which must have
+ * the type of the result, and options that change nothing.
  */
 static int order_arguments(const expression_object *self, PyObject *const *args, Py_ssize_t nargs,
                            PyObject *kwnames, PyObject **ordered, PyObject **out_ret)

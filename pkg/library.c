@@ -14,7 +14,7 @@ static PyObject *parse_device_function(PyObject *module, PyObject *object)
     return PyLong_FromLong(ordinal_of_device(device));
 }
 
-/* Takes a GPU's number as an int, which the library checks. */
+/* Takes an int, which the library checks. */
 static int take_ordinal(PyObject *object, int *ordinal_ret)
 {
     long ordinal = PyLong_AsLong(object);

@@ -1,8 +1,7 @@
 /*
  * memory.h - GPU memory, the streams that use it, and arrays over it.
  *
- * An Array is a shape and strides over a Memory; views share it.  A Memory is a block of GPU memory
- * with its owner, who frees it: this library or a foreign object.
+ * An Array is a shape and strides over a Memory, a block of GPU memory; views share it.
  */
 #ifndef PKG_MEMORY_H
 #define PKG_MEMORY_H
@@ -23,11 +22,9 @@ typedef struct memory_object {
     char *data;
     mylib_device device;
     PyObject *owner;  /* the foreign object, or NULL: ours, from mylib_alloc() */
-    PyObject *stream; /* on which it was allocated, or the foreign object's; NULL is the legacy
-                         default stream */
+    PyObject *stream; /* on which it was allocated, or the foreign object's; NULL: the default */
     int owner_is_on_stream; /* a foreign object uses the memory on `stream`; else we do */
-    PyObject
-        *users; /* NULL, or a list of the other streams (None: the default) that have used it */
+    PyObject *users;        /* NULL, or a list of other streams (None: the default) with uses */
 } memory_object;
 
 #define INLINE_NDIM 4

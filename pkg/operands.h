@@ -80,7 +80,7 @@ static inline int is_logical(mylib_op op)
 /* Finds the type to which NumPy promotes two types. */
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret);
 
-/* Returns the common type of an array of a type and a weak number of a kind. */
+/* Returns the common type of an array and a weak number. */
 mylib_type promote_weak(mylib_type type, number_kind number);
 
 /*

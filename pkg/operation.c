@@ -29,17 +29,15 @@ typedef struct operation {
     char is_true_division; /* true_divide: `op` is MYLIB_OP_divide */
     char compares;         /* a comparison */
     char gives_bool;
-    char takes_ints; /* ints are computed as ints, not as floats */
+    char takes_ints; /* computes them as ints */
     PyObject *name;
     PyObject *dict; /* __module__, __doc__, __signature__: the type has its own of these names */
     PyObject *ufunc;
-    PyObject
-        *named_ufunc; /* has the operation's name, for warnings; other libraries never see it */
+    PyObject *named_ufunc; /* for warnings; other libraries never see it */
     PyObject *weakrefs;
     core_state *state; /* of the module, which the type keeps alive */
 } operation;
 
-/* Returns the name for the fast path's messages. */
 static const char *name_of(const operation *self)
 {
     return self->is_true_division ? TRUE_DIVIDE : mylib_op_name(self->op);
@@ -53,7 +51,7 @@ static int is_number(PyObject *x)
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
-/* Compares two ints or floats exactly, by the methods of int and float, not of subclasses. */
+/* Compares two ints or floats as int and float do, not their subclasses. */
 static PyObject *compare_reals(PyObject *a, PyObject *b, int comparison)
 {
     static const int swapped[] = {[Py_LT] = Py_GT, [Py_LE] = Py_GE, [Py_EQ] = Py_EQ,
@@ -189,7 +187,6 @@ static PyObject *divide_ints(operation *self, mylib_device device, PyObject *con
     return PyLong_Type.tp_as_number->nb_true_divide(args[0], args[1]);
 }
 
-/* Computes Python numbers. */
 static PyObject *call_numbers(operation *self, mylib_device device, PyObject *const *args)
 {
     int floats = 0, complexes = 0;
@@ -216,7 +213,6 @@ static PyObject *tuple_of(PyObject *const *args, Py_ssize_t nargs)
     return tuple;
 }
 
-/* Calls pkg._call.call(self, args, kwargs). */
 static PyObject *call_general(operation *self, PyObject *const *args, Py_ssize_t nargs,
                               PyObject *kwnames)
 {
@@ -305,7 +301,6 @@ static int may_have_rules(PyObject *x, int depth)
     return may;
 }
 
-/* Returns whether an argument is an array so large that threads pay. */
 static int is_large(PyObject *const *args, Py_ssize_t nargs)
 {
     for (Py_ssize_t k = 0; k < nargs; k++)
@@ -319,7 +314,6 @@ static int is_name(PyObject *name, const char *text)
     return PyUnicode_CompareWithASCIIString(name, text) == 0;
 }
 
-/* Returns whether a keyword argument means the same as leaving it out. */
 static int is_default(PyObject *name, PyObject *value)
 {
     if (value == Py_None)
@@ -332,8 +326,8 @@ static int is_default(PyObject *name, PyObject *value)
 }
 
 /*
- * Returns whether writing `out` may change a mask or an operand of a call with a mask.  If NumPy
- * converts the result, it reads the mask too late, and it also converts unselected elements.
+ * Returns whether writing `out` may change a mask, which NumPy may read too late, or an operand,
+ * whose unselected elements NumPy may convert.
  */
 static int may_overwrite(PyObject *out, PyObject *other)
 {
@@ -349,7 +343,6 @@ static int may_overwrite(PyObject *out, PyObject *other)
     return may_share_memory(&written, &read);
 }
 
-/* Returns whether an operand is a NumPy array of the type of `out`. */
 static int is_operand_type(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
 {
     const int type = PyArray_TYPE((PyArrayObject *)out);
@@ -359,16 +352,12 @@ static int is_operand_type(PyObject *out, PyObject *const *args, Py_ssize_t narg
     return 0;
 }
 
-/* Returns whether an array is of floats or complex numbers. */
 static int is_inexact(PyObject *array)
 {
     return PyArray_ISFLOAT((PyArrayObject *)array) || PyArray_ISCOMPLEX((PyArrayObject *)array);
 }
 
-/*
- * Returns whether NumPy may convert unselected elements, which may warn: those of `out` to a type
- * that holds less, such as integers, and back.
- */
+/* Returns whether NumPy may convert unselected elements of `out` to a narrower type, and warn. */
 static int may_convert(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
 {
     if (!PyArray_Check(out) || !is_inexact(out))
@@ -381,8 +370,8 @@ static int may_convert(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
 }
 
 /*
- * Returns whether pkg._call may compute all elements, because the mask may have so many runs that
- * this is faster.  It leaves conversions of the result to the ufunc: then only selected ones warn.
+ * Returns whether pkg._call, which computes all elements, may be faster: the mask may have many
+ * runs.  It leaves conversions of the result to the ufunc: then only selected ones warn.
  */
 static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssize_t nargs)
 {
@@ -394,9 +383,8 @@ static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssiz
 
 /*
  * Computes a call with a mask over host arrays: the selected elements, if they are few or in long
- * runs, or else all elements in a temporary array, from which the mask selects.  Declines if some
- * element raised a floating-point flag, for it may not be selected: then the slow path computes the
- * selected elements alone.
+ * runs, or else all elements in a temporary array, from which the mask selects.  Declines if an
+ * element, which may not be selected, raised a floating-point flag.
  */
 static outcome run_selected(const operation *self, PyObject *const *args, PyObject *out,
                             PyObject *mask)
@@ -494,7 +482,6 @@ static int is_masked_for_python(PyObject *const *args, Py_ssize_t nargs, const o
     return 0;
 }
 
-/* Returns whether pkg._call computes a call, and not the ufunc. */
 static int is_for_python(const operation *self, PyObject *const *args, Py_ssize_t nargs,
                          Py_ssize_t nkw, const options *o)
 {
@@ -702,10 +689,10 @@ static PyMemberDef operation_members[] = {
      "The operation's number in libmylib (mylib_op)."},
     {"nin", T_INT, offsetof(operation, nin), READONLY, "The number of inputs."},
     {"is_true_division", T_BOOL, offsetof(operation, is_true_division), READONLY,
-     "Whether it is true_divide, which divides integers as floats."},
+     "Whether it is true_divide."},
     {"compares", T_BOOL, offsetof(operation, compares), READONLY, "Whether it is a comparison."},
     {"takes_ints", T_BOOL, offsetof(operation, takes_ints), READONLY,
-     "Whether integers are computed as integers, not as floats."},
+     "Whether integers stay integers."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(operation, vectorcall), READONLY, NULL},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(operation, weakrefs), READONLY, NULL},
     {"__dictoffset__", T_PYSSIZET, offsetof(operation, dict), READONLY, NULL},

@@ -64,10 +64,7 @@ static mylib_status run_once(const call *c, const reduction *r, const mylib_arra
     return status;
 }
 
-/*
- * Reduces a call's inputs, which broadcast to `count` elements, into `out`.  np.errstate hears of
- * the floating-point flags of host arrays.
- */
+/* Reduces a call's inputs, which broadcast to `count` elements, into `out`; reports flags. */
 static int run_reduction(const call *c, const reduction *r, int64_t count, const mylib_array *out)
 {
     mylib_status status;
@@ -80,7 +77,6 @@ static int run_reduction(const call *c, const reduction *r, int64_t count, const
     return report_flags(c->state, name, flags);
 }
 
-/* Returns a NumPy scalar. */
 static PyObject *new_scalar(int num, void *value)
 {
     PyArray_Descr *descr = PyArray_DescrFromType(num);
@@ -209,7 +205,7 @@ static outcome take_reduced(call *c, int k, PyObject *x)
     return is_cpu < 0 ? FAILED : is_cpu ? DONE : OTHER_PLACE;
 }
 
-/* Returns the type of a sum or product of elements of a type. */
+/* Returns the type of a sum or product. */
 static mylib_type sum_type(mylib_type type)
 {
     if (type == MYLIB_BOOL)
@@ -252,7 +248,6 @@ outcome choose_reduction(const core_state *state, mylib_type type, long number, 
 /* NumPy counts up to this many elements before the library has planned a reduction. */
 #define FEW_COUNTED 256
 
-/* Counts the elements of a NumPy array that differ from 0. */
 static outcome count_few(PyArrayObject *array, PyObject **result_ret)
 {
     const mylib_mode mode = mylib_enter_mode();

@@ -1,8 +1,8 @@
 /*
  * run.c - the fast path (see run.h), and functions over arrays prepared by Python code.
  *
- * The fast path never converts arrays on the CPU, and moves none: it declines such calls, and the
- * outcome says why.  Only a program whose output overlaps an input needs a temporary.
+ * The fast path converts no arrays on the CPU, and moves none: it declines such calls.  Only a
+ * program whose output overlaps an input needs a temporary.
  */
 #include "run.h"
 
@@ -46,7 +46,7 @@ static mylib_status run_over(void *context, const mylib_array *out, const mylib_
 
 static mylib_status run_once(run *r) { return run_over(r, &r->c->arrays[0], &r->c->arrays[1]); }
 
-/* Computes the elements that a mask selects, in pieces as run_in_pieces() does. */
+/* Computes the elements that a mask selects, in pieces. */
 static int run_masked(run *r, masked *m, int64_t count)
 {
     m->task = run_over;
@@ -105,7 +105,7 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
-/* Computes `count` elements, or those of a mask `m`; releases the GIL if that pays. */
+/* Computes `count` elements, or those of a mask. */
 static int compute(const call *c, const computation *what, masked *m, int64_t count, int is_new,
                    int *flags_ret)
 {
@@ -151,9 +151,9 @@ static int is_in_c_order(const call *c, int ndim)
 }
 
 /*
- * Memory for large outputs.  Linux clears the pages of new memory, which can take as long as the
- * computation, and the C library returns freed memory of this size at once.  So the block that was
- * freed last is kept for the next output of its size.  The kernel may take its pages (MADV_FREE).
+ * Memory for large outputs.  Linux clears new pages, which can take as long as the computation, and
+ * the C library returns freed memory of this size at once.  So the block that was freed last is
+ * kept for the next output of its size.  The kernel may take its pages (MADV_FREE).
  */
 #if defined(MADV_FREE) && defined(MADV_HUGEPAGE)
 #define LEAST_KEPT_NBYTES ((size_t)32 << 20)
@@ -292,7 +292,7 @@ static outcome take_output(call *c, const computation *what, int ndim, const int
     return *is_copied_ret && (what->program == NULL || (is_shared && c->on_gpu)) ? OTHER_OUT : DONE;
 }
 
-/* Copies a call's output to `out`, an array of the same type, shape and place. */
+/* Copies a call's output to `out`, which is like it. */
 static int copy_output(call *c, PyObject *result, PyObject *out)
 {
     if (!c->on_gpu)
@@ -516,7 +516,6 @@ static int take_all(call *c, PyObject *args, Py_ssize_t count, const char *name)
     return take_arrays(c, &PyTuple_GET_ITEM(args, 0), count);
 }
 
-/* Ends a call of take_arrays(): returns None, or raises. */
 static PyObject *finish(call *c, mylib_status status)
 {
     PyObject *result = none_or_raise(c->state, status);
@@ -596,10 +595,7 @@ static outcome choose_selected(call *c, mylib_type *type_ret)
     return DONE;
 }
 
-/*
- * Returns a new array of the elements of x where the condition is true, else of y: Arrays of one
- * GPU or NumPy arrays, and numbers, x and y not both Python numbers.  NotImplemented for others.
- */
+/* Computes where(condition, x, y) of Arrays of one GPU, or NumPy arrays, and numbers. */
 static PyObject *where_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     DECLARE_CALL(c, PyModule_GetState(module), MOST_INPUTS, MOST_INPUTS);

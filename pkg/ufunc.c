@@ -118,7 +118,7 @@ static int resolve_true_division(PyUFuncObject *ufunc, NPY_CASTING casting,
     return result;
 }
 
-/* Adds a loop of one operation over inputs of these types, with NumPy's numbers of the types. */
+/* Adds a loop over inputs of these types, with NumPy's numbers of the types. */
 static void add_loop(ufunc_tables *t, int *loops, const loop_info *info, int nin, const int *nums)
 {
     t->info[*loops] = *info;
