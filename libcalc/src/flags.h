@@ -11,8 +11,7 @@
  * The functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding
  * small arrays, and they do not cover the mode for denormal numbers.
  */
-#ifndef MYLIB_FLAGS_H
-#define MYLIB_FLAGS_H
+#pragma once
 
 #include <fenv.h>
 
@@ -134,5 +133,3 @@ static inline void mylib_restore_flags(int flags)
         mylib_raise_flags(flags);
     }
 }
-
-#endif /* MYLIB_FLAGS_H */

@@ -3,8 +3,7 @@
  *
  * Names that cross files begin with mylib_ and are hidden; nothing here is installed.
  */
-#ifndef MYLIB_INTERNAL_H
-#define MYLIB_INTERNAL_H
+#pragma once
 
 /* CMakeLists.txt refuses the flags that it sees; others may come from a compiler's wrapper. */
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
@@ -667,5 +666,3 @@ mylib_status mylib_refuse_exponent(int64_t exponent);
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_INTERNAL_H */

@@ -10,8 +10,7 @@
  * set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type
  * suffix s.
  */
-#ifndef MYLIB_OPS_H
-#define MYLIB_OPS_H
+#pragma once
 
 /* DT(suffix, enumerator): the suffix is also the name. */
 #define MYLIB_TYPES(DT) \
@@ -177,5 +176,3 @@
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 
 #define MYLIB_OPS(ROW) MYLIB_ARITHMETIC(ROW) MYLIB_FUNCTIONS(ROW)
-
-#endif /* MYLIB_OPS_H */

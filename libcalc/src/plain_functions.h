@@ -3,8 +3,7 @@
  * for CUDA: op_s(a) or op_s(a, b), like arithmetic in scalar_ops.h.  The results are NumPy's, to
  * the bit.
  */
-#ifndef MYLIB_PLAIN_FUNCTIONS_H
-#define MYLIB_PLAIN_FUNCTIONS_H
+#pragma once
 
 #include "scalar_ops.h"
 
@@ -220,5 +219,3 @@ EXACT(power)
     }
 }
 EXACT_DIVISION(fmod, 0)
-
-#endif /* MYLIB_PLAIN_FUNCTIONS_H */

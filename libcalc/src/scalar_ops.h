@@ -9,8 +9,7 @@
  * be the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that only an
  * invalid operation raises FE_INVALID.
  */
-#ifndef MYLIB_SCALAR_OPS_H
-#define MYLIB_SCALAR_OPS_H
+#pragma once
 
 #include "bits.h"
 #include "modulus.h"
@@ -581,5 +580,3 @@ MYLIB_FN mylib_status scalar_domain(mylib_op op, int divisor_is_zero, int operan
         return MYLIB_OK;
     }
 }
-
-#endif /* MYLIB_SCALAR_OPS_H */

@@ -4,8 +4,7 @@
  *
  * Part of kernels.c, for level v4 only.  A kernel here returns the bits and flags of the plain one.
  */
-#ifndef MYLIB_AVX512_H
-#define MYLIB_AVX512_H
+#pragma once
 
 #include "cpu/elementwise.h"
 
@@ -332,5 +331,3 @@ KERNEL(remainder_vectors_f16)
 #else
 #define IN_VECTORS(op, s) op##_kernel_##s
 #endif
-
-#endif /* MYLIB_AVX512_H */

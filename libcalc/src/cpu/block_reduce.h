@@ -8,8 +8,7 @@
  * These loops stay macros.  For force-inlined functions clang makes worse code: it unrolls them
  * before it knows the operation.
  */
-#ifndef MYLIB_BLOCK_REDUCE_H
-#define MYLIB_BLOCK_REDUCE_H
+#pragma once
 
 #include "counting.h"
 #include "cpu/half.h"
@@ -569,5 +568,3 @@ static mylib_block_reduce *lookup_block_dot(mylib_type type)
 {
     return type == MYLIB_F32 ? dot_block_f32 : type == MYLIB_F64 ? dot_block_f64 : NULL;
 }
-
-#endif /* MYLIB_BLOCK_REDUCE_H */

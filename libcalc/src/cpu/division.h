@@ -5,8 +5,7 @@
  * number multiplies by its reciprocal; division by an array goes through floats if they are exact
  * enough.
  */
-#ifndef MYLIB_DIVISION_H
-#define MYLIB_DIVISION_H
+#pragma once
 
 #include "cpu/variants.h"
 
@@ -313,5 +312,3 @@ DIVISION(remainder)
 #undef DIVIDE_VECTORS_64
 #undef DIVIDE_VECTORS_32
 #undef DIVIDE_VECTORS_16
-
-#endif /* MYLIB_DIVISION_H */

@@ -6,8 +6,7 @@
  * alignment.  `out` may be an input with the same stride.  Callers handle any other overlap
  * (cpu/run.c): the vector loops assume none.
  */
-#ifndef MYLIB_ELEMENTWISE_H
-#define MYLIB_ELEMENTWISE_H
+#pragma once
 
 #include "cpu/half.h"
 #include "cpu/loops.h"
@@ -311,5 +310,3 @@ MYLIB_ARITHMETIC(ROW)
 #undef GROUP
 
 END_WITHOUT_CHOICES
-
-#endif /* MYLIB_ELEMENTWISE_H */

@@ -3,8 +3,7 @@
  *
  * Part of kernels.c.
  */
-#ifndef MYLIB_HALF_H
-#define MYLIB_HALF_H
+#pragma once
 
 #include "cpu/loops.h"
 
@@ -192,5 +191,3 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
 #define HALF_TEST(op, s) \
     KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, 0); }
-
-#endif /* MYLIB_HALF_H */

@@ -8,8 +8,7 @@
  *
  * scripts/fits/lanes.py computes the constants and their errors.
  */
-#ifndef MYLIB_LANES_H
-#define MYLIB_LANES_H
+#pragma once
 
 #include "elementary.h"
 
@@ -593,5 +592,3 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 #define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)
 
 #endif /* __AVX512BW__ */
-
-#endif /* MYLIB_LANES_H */

@@ -4,8 +4,7 @@
  * Only kernels.c and the headers that it unites include this file.  They make one unit, which is
  * compiled once for each level, and everything in it is static.
  */
-#ifndef MYLIB_LOOPS_H
-#define MYLIB_LOOPS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -167,5 +166,3 @@ static void pack_strided(ptrdiff_t w, ptrdiff_t n, char *dst, const char *src, p
     else
         pack_u64(n, dst, src, is_reversed);
 }
-
-#endif /* MYLIB_LOOPS_H */

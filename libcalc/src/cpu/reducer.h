@@ -2,8 +2,7 @@
  * reducer.h - shared by the CPU's reductions: the reducer, its terms, and the pairwise tree over
  * blocks.
  */
-#ifndef MYLIB_CPU_REDUCER_H
-#define MYLIB_CPU_REDUCER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -236,5 +235,3 @@ static inline int is_better(const mylib_reducer *r, const block_tree *tree, int6
     combine(r, 1, (char *)&both, value);
     return memcmp(&both, before, (size_t)r->size) != 0;
 }
-
-#endif /* MYLIB_CPU_REDUCER_H */

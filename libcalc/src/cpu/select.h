@@ -3,8 +3,7 @@
  *
  * Part of kernels.c.  The loops move elements by size, whatever their type.
  */
-#ifndef MYLIB_SELECT_H
-#define MYLIB_SELECT_H
+#pragma once
 
 #include "cpu/loops.h"
 
@@ -62,5 +61,3 @@ static mylib_selection *lookup_selection(mylib_type type)
         return select_c128;
     }
 }
-
-#endif /* MYLIB_SELECT_H */

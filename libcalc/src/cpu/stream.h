@@ -5,8 +5,7 @@
  * computes the others into a block and copies it.  Other threads may read the stored data only
  * after stream_fence().
  */
-#ifndef MYLIB_STREAM_H
-#define MYLIB_STREAM_H
+#pragma once
 
 #include "counting.h"
 #include "cpu/avx512.h"
@@ -190,5 +189,3 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
     (void)op, (void)type;
     return NULL;
 }
-
-#endif /* MYLIB_STREAM_H */

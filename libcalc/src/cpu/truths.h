@@ -4,8 +4,7 @@
  * Part of kernels.c.  An element is true if some bit is set, except the signs of floating-point
  * numbers.  So four sizes of integers serve all types, and no flag is raised.
  */
-#ifndef MYLIB_TRUTHS_H
-#define MYLIB_TRUTHS_H
+#pragma once
 
 #include "counting.h"
 #include "cpu/loops.h"
@@ -245,5 +244,3 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 #undef SPANS_PER_LOOK
 #undef PIECE_NBYTES
 #undef SPAN_NBYTES
-
-#endif /* MYLIB_TRUTHS_H */

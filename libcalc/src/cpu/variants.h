@@ -4,8 +4,7 @@
  *
  * Part of kernels.c, whose lookup prefers them.
  */
-#ifndef MYLIB_VARIANTS_H
-#define MYLIB_VARIANTS_H
+#pragma once
 
 #include "cpu/avx512.h"
 #include "cpu/elementwise.h"
@@ -156,5 +155,3 @@ static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptr
 }
 #undef PACK_NBYTES
 #undef PACK_BLOCK
-
-#endif /* MYLIB_VARIANTS_H */

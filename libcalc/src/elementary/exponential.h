@@ -7,8 +7,7 @@
  *
  * scripts/fits/exponential.py computes the constants and their errors.
  */
-#ifndef MYLIB_EXPONENTIAL_H
-#define MYLIB_EXPONENTIAL_H
+#pragma once
 
 #include "elementary/numbers.h"
 
@@ -228,5 +227,3 @@ MYLIB_FN double expm1_near(float x) { return expm1_within(clamp_f32(x, 200)); }
 DEFINE_NARROW(exp)
 DEFINE_F16(exp2)
 DEFINE_NARROW(expm1)
-
-#endif /* MYLIB_EXPONENTIAL_H */

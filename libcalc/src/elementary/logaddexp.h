@@ -8,8 +8,7 @@
  *
  * scripts/fits/logaddexp.py computes the constants and their errors.
  */
-#ifndef MYLIB_LOGADDEXP_H
-#define MYLIB_LOGADDEXP_H
+#pragma once
 
 #include "elementary/exponential.h"
 #include "elementary/logarithm.h"
@@ -376,5 +375,3 @@ MYLIB_FN t_f16 logaddexp_f16(t_f16 x, t_f16 y)
 {
     return f16_from_f64(signed_to_odd(logaddexp_wide(f64_from_f16(x), f64_from_f16(y))));
 }
-
-#endif /* MYLIB_LOGADDEXP_H */

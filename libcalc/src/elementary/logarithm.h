@@ -7,8 +7,7 @@
  *
  * scripts/fits/logarithm.py computes the constants and their errors.
  */
-#ifndef MYLIB_LOGARITHM_H
-#define MYLIB_LOGARITHM_H
+#pragma once
 
 #include "elementary/numbers.h"
 
@@ -260,5 +259,3 @@ DEFINE_F16(log)
 DEFINE_NARROW(log2)
 DEFINE_F16(log10)
 DEFINE_F16(log1p)
-
-#endif /* MYLIB_LOGARITHM_H */

@@ -7,8 +7,7 @@
  * branch, so that loops over elements become vector code; only fma_emulated() branches, for far
  * exponents.
  */
-#ifndef MYLIB_NUMBERS_H
-#define MYLIB_NUMBERS_H
+#pragma once
 
 #include "bits.h"
 #include "roots.h"
@@ -410,5 +409,3 @@ MYLIB_FN double quotient_near(double n, double d)
     DEFINE_F16(op)
 #define DEFINE_F16(op) \
     MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(widen_f16(x))); }
-
-#endif /* MYLIB_NUMBERS_H */

@@ -8,8 +8,7 @@
  *
  * scripts/fits/quick.py computes the constants and their errors.
  */
-#ifndef MYLIB_QUICK_H
-#define MYLIB_QUICK_H
+#pragma once
 
 #include "elementary/numbers.h"
 
@@ -243,5 +242,3 @@ MYLIB_FN t_quick cbrt_quick_f32(float x)
 }
 
 #endif /* MYLIB_HAS_QUICK */
-
-#endif /* MYLIB_QUICK_H */

@@ -9,8 +9,7 @@
  *
  * scripts/fits/quick.py computes the constants and their errors.
  */
-#ifndef MYLIB_QUICK_F64_H
-#define MYLIB_QUICK_F64_H
+#pragma once
 
 #include "elementary/inverse.h"
 #include "elementary/power.h"
@@ -420,5 +419,3 @@ MYLIB_FN t_quick power_quick_f64(float x, float y)
                            is_special | is_subnormal | is_within_of_middle(value, 0x800)};
     return quick;
 }
-
-#endif /* MYLIB_QUICK_F64_H */

@@ -7,8 +7,7 @@
  *
  * scripts/fits/trigonometric.py computes the constants.
  */
-#ifndef MYLIB_TRIGONOMETRIC_H
-#define MYLIB_TRIGONOMETRIC_H
+#pragma once
 
 #include "numbers.h"
 
@@ -305,5 +304,3 @@ MYLIB_FN t_f16 deg2rad_f16(t_f16 x) { return f16_from_f64(deg2rad_f32((float)f64
 MYLIB_FN double rad2deg_f64(double x) { return x * 0x1.ca5dc1a63c1f8p5; }
 MYLIB_FN float rad2deg_f32(float x) { return x * 0x1.ca5dcp5f; }
 MYLIB_FN t_f16 rad2deg_f16(t_f16 x) { return f16_from_f64(rad2deg_f32((float)f64_from_f16(x))); }
-
-#endif /* MYLIB_TRIGONOMETRIC_H */
