@@ -187,6 +187,9 @@ struct mylib_program {
     const mylib_statement *statement;       /* `statements` */
 };
 
+/* Returns MYLIB_ERR_ARGUMENT unless checked arrays have the types of a program's inputs. */
+mylib_status mylib_check_input_types(const mylib_program *program, const mylib_array *in);
+
 /* The program of a single operation, which needs no allocation. */
 typedef struct mylib_operation {
     mylib_program program; /* points to the rest */

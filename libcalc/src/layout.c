@@ -244,8 +244,8 @@ void mylib_layout_copy(mylib_layout *to, const mylib_layout *from)
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs)
 {
-    if (in == NULL && inputs > 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
+    if (inputs > 0)
+        RETURN_IF_NULL(in);
     return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
 }
 

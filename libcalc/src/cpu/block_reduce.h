@@ -2,8 +2,8 @@
  * block_reduce.h - reductions of one block of contiguous terms: sums, products, minima, maxima and
  * sums of products.
  *
- * Part of kernels.c.  mylib.h promises the order of the terms, so it must not change: rows of 256
- * lanes are combined lane by lane, then the lanes pairwise.
+ * mylib.h promises the order of the terms, so it must not change: rows of 256 lanes are combined
+ * lane by lane, then the lanes pairwise.
  *
  * These loops stay macros.  For force-inlined functions clang makes worse code: it unrolls them
  * before it knows the operation.

@@ -1,8 +1,5 @@
 /*
  * convert.h - conversions between any two types and any strides: convert().
- *
- * Part of kernels.c.  To add a type, add its rows to ops.h and its conversion from floats to
- * scalar_ops.h.
  */
 #pragma once
 

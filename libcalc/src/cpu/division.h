@@ -1,9 +1,8 @@
 /*
  * division.h - divide, floor_divide and remainder of integers: op_division_s.
  *
- * Part of kernels.c.  Processors have no vector instruction for integer division.  Division by one
- * number multiplies by its reciprocal; division by an array goes through floats if they are exact
- * enough.
+ * Processors have no vector instruction for integer division.  Division by one number multiplies by
+ * its reciprocal; division by an array goes through floats if they are exact enough.
  */
 #pragma once
 

@@ -1,10 +1,9 @@
 /*
  * elementwise.h - a kernel for each row of the table and each type: op_kernel_s.
  *
- * Part of kernels.c.  The loops are plain C that the compiler vectorizes: if operands are
- * contiguous, or one of them is a single number, the strides are constants.  Operands need no
- * alignment.  `out` may be an input with the same stride.  Callers handle any other overlap
- * (cpu/run.c): the vector loops assume none.
+ * The loops are plain C that the compiler vectorizes: if operands are contiguous, or one of them is
+ * a single number, the strides are constants.  Operands need no alignment.  `out` may be an input
+ * with the same stride.  Callers handle any other overlap (cpu/run.c): the vector loops assume none.
  */
 #pragma once
 

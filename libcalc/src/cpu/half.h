@@ -1,7 +1,5 @@
 /*
  * half.h - f16 computed in f32: conversions of whole blocks, and kernels between two conversions.
- *
- * Part of kernels.c.
  */
 #pragma once
 
@@ -173,18 +171,15 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
 }
 
 /* f16 comes before f32 in the table, and calls its kernels. */
-#define HALF_BINARY(op, s) \
+#define HALF_KERNEL(op, s, binary) \
     KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) \
     { \
-        half_kernel(op##_kernel_f32, 1, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
+        half_kernel(op##_kernel_f32, binary, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, \
+                    sb); \
     }
-#define HALF_UNARY(op, s) \
-    KERNEL(op##_kernel_f32); \
-    KERNEL(op##_kernel_##s) \
-    { \
-        half_kernel(op##_kernel_f32, 0, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
-    }
+#define HALF_BINARY(op, s) HALF_KERNEL(op, s, 1)
+#define HALF_UNARY(op, s) HALF_KERNEL(op, s, 0)
 #define HALF_COMPARE(op, s) \
     KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, b, sb); }

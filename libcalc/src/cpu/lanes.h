@@ -5,8 +5,6 @@
  * is_rare.  A value is rare if its f64, whose relative error is below 2^-37, is too near to the
  * middle of two f32 to show which it rounds to, or if the argument is special.  Other values raise
  * no flag.  They were compared with op_f32(x) for all x, and for some 10^8 pairs of two arguments.
- *
- * scripts/fits/lanes.py computes the constants and their errors.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * loops.h - macros for all kernels: loads and stores, and hints to compilers about loops.
  *
- * Only kernels.c and the headers that it unites include this file.  They make one unit, which is
- * compiled once for each level, and everything in it is static.
+ * For kernels.c and elementary.c, and the headers that they unite: each makes one unit, which is
+ * compiled once for each level, with everything in it static.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
  * select.h - out[i] = mask[i] ? a[i] : b[i].
  *
- * Part of kernels.c.  The loops move elements by size, whatever their type.
+ * The loops move elements by size, whatever their type.
  */
 #pragma once
 

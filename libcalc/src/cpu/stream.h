@@ -1,9 +1,8 @@
 /*
  * stream.h - stores past the cache, which save reading each line before it is overwritten.
  *
- * Part of kernels.c.  Memory-bound operations have loops that store from registers; run_row.c
- * computes the others into a block and copies it.  Other threads may read the stored data only
- * after stream_fence().
+ * Memory-bound operations have loops that store from registers; run_row.c computes the others into
+ * a block and copies it.  Other threads may read the stored data only after stream_fence().
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * truths.h - seeks or counts the elements that are true: that differ from 0, or are NaN.
  *
- * Part of kernels.c.  An element is true if some bit is set, except the signs of floating-point
- * numbers.  So four sizes of integers serve all types, and no flag is raised.
+ * An element is true if some bit is set, except the signs of floating-point numbers.  So four sizes
+ * of integers serve all types, and no flag is raised.
  */
 #pragma once
 

@@ -1,8 +1,6 @@
 /*
  * variants.h - better forms of some rows, on any processor: signs of f16, complex numbers as pairs,
  * quiet minima and maxima, and costly operations that pack strided operands in blocks.
- *
- * Part of kernels.c, whose lookup prefers them.
  */
 #pragma once
 

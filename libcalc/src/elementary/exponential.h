@@ -4,8 +4,6 @@
  * With n the integer nearest to x / ln 2, x = n ln 2 + r and e^x = 2^n e^r, |r| <= 0.3466.  r is a
  * sum rh + rl, and e^r = 1 + rh + rh^2/2 + tail, whose first three terms are added with their
  * errors; the tail, from rh^3/6 on, is at most 0.007, so its errors matter little.
- *
- * scripts/fits/exponential.py computes the constants and their errors.
  */
 #pragma once
 

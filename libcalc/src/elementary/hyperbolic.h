@@ -1,8 +1,7 @@
 /*
  * hyperbolic.h - sinh, cosh, tanh and their inverses.
  *
- * In f64 each is hi + lo with a relative error of about 2^-56.  scripts/fits/hyperbolic.py computes
- * the constants and their errors.
+ * In f64 each is hi + lo with a relative error of about 2^-56.
  */
 #pragma once
 

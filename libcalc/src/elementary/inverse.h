@@ -1,7 +1,5 @@
 /*
  * inverse.h - arcsin, arccos, arctan, arctan2.
- *
- * scripts/fits/inverse.py computes the constants.
  */
 #pragma once
 

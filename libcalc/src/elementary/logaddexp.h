@@ -5,8 +5,6 @@
  * negative the two terms may cancel, so the logarithm is a sum with a relative error of 2^-71.
  * Exponential and logarithm are as in exponential.h and logarithm.h, except that the first terms of
  * their series are sums too.
- *
- * scripts/fits/logaddexp.py computes the constants and their errors.
  */
 #pragma once
 

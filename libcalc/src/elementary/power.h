@@ -4,8 +4,6 @@
  * y log |x| may be as large as 745, so log |x| is a sum with a relative error of 2^-65.3: as in
  * logarithm.h, except that s^3/12 is a sum too.  The exponential is that of exponential.h.  Both
  * have short dependency chains.
- *
- * scripts/fits/power.py computes the constants and their errors.
  */
 #pragma once
 

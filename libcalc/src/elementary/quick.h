@@ -5,8 +5,6 @@
  * is special, or if the sum of the pair, whose relative error is below QUICK_ERROR, is too near to
  * the middle of two floats to show which it rounds to.  The values were compared with op_f32(x) for
  * all x.
- *
- * scripts/fits/quick.py computes the constants and their errors.
  */
 #pragma once
 

@@ -6,8 +6,6 @@
  * its f64 is too near to the middle of two f32 to show which it rounds to.  The values were
  * compared with op_f32(x) for all x, with estimates of 1 / d that are wrong by 1.5 * 2^-20, and for
  * some 10^8 pairs of two arguments.
- *
- * scripts/fits/quick.py computes the constants and their errors.
  */
 #pragma once
 

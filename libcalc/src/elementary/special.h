@@ -1,7 +1,5 @@
 /*
  * special.h - cbrt and erf.
- *
- * scripts/fits/special.py computes the constants.
  */
 #pragma once
 

@@ -4,8 +4,6 @@
  * f64: x = quarter * pi/2 + r + tail with |r| <= pi/4, then one polynomial for the sine and one for
  * the cosine of r.  Below 2^22 the reduction is Cody and Waite's, in three steps of fma; above, and
  * for infinities, Payne and Hanek's, with 192 bits of 2/pi.
- *
- * scripts/fits/trigonometric.py computes the constants.
  */
 #pragma once
 
