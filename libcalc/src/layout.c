@@ -149,7 +149,6 @@ COLD static mylib_status refuse_extent(const char *name, const mylib_array *arra
                       name, text);
 }
 
-/* Does what mylib_check_array() does, and counts the elements. */
 static mylib_status check_and_count(const char *name, const mylib_array *array, int64_t *count_ret)
 {
     static const int64_t one_element[MYLIB_MAX_NDIM];

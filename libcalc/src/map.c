@@ -22,7 +22,6 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
                : overlap;
 }
 
-/* Calls the backend. */
 static mylib_status call_backend(const mylib_program *program, mylib_device device, void *stream,
                                  const mylib_array *out, mylib_layout *layout,
                                  const char *const *names)

@@ -288,7 +288,6 @@ static int needs_copy(const mylib_layout *loops, int kept_ndim)
            (kept_ndim == 0 || nearest < llabs(loops->strides[1][kept_ndim - 1]));
 }
 
-/* Calls the backend. */
 static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
                                  int kept_ndim)

@@ -29,7 +29,6 @@ MYLIB_FN int can_warn(mylib_op op)
     }
 }
 
-/* Tells whether a function has a pole at a. */
 MYLIB_FN int is_pole(mylib_op op, double a)
 {
     switch ((int)op) {

@@ -357,7 +357,6 @@ KERNEL(nextafter_own_f16)
         return 1; \
     }
 
-/* An integer of the size of a float. */
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
 
@@ -536,7 +535,6 @@ MYLIB_LANES_BINARY(LANES_BINARY)
 #undef QUICK
 #endif
 
-/* The loop of a function, and the elements of its group. */
 typedef struct own_loop {
     function_loop *loop;
     ptrdiff_t group;

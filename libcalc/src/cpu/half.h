@@ -59,7 +59,6 @@ NOINLINE static void widen(ptrdiff_t n, float *dst, const char *src)
 #endif
 }
 
-/* Converts f32 to f16 at any address. */
 NOINLINE static void narrow(ptrdiff_t n, char *dst, const float *src)
 {
     ptrdiff_t i = 0;

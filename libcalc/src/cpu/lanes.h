@@ -31,7 +31,6 @@ static ALWAYS_INLINE __m512i bits_of_f64s(__m512d x) { return _mm512_castpd_si51
 static ALWAYS_INLINE __m512d f64s_of_bits(__m512i x) { return _mm512_castsi512_pd(x); }
 static ALWAYS_INLINE __m512i all_u64(uint64_t x) { return _mm512_set1_epi64((long long)x); }
 
-/* Loads 16 numbers, and widens them. */
 static ALWAYS_INLINE t_f64_pair load_wide(const char *p)
 {
     const t_f64_pair wide = {_mm512_cvtps_pd(_mm256_loadu_ps((const float *)p)),
@@ -52,7 +51,6 @@ static ALWAYS_INLINE __m512d entries(const double *table, __m512i index)
 }
 
 #define FMA_F64 _mm512_fmadd_pd
-/* Returns a b + c. */
 static ALWAYS_INLINE __m512d fma_with(__m512d a, __m512d b, double c)
 {
     return _mm512_fmadd_pd(a, b, all_f64(c));
@@ -380,7 +378,6 @@ static ALWAYS_INLINE __m512d power_of_product(__m512d product)
     const __m512d m = within + all_f64(SIXTEENTHS_MAGIC);
     return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
 }
-/* Compares the sizes of 16 products. */
 #define COMPARE_SIZES(product, predicate, limit) \
     _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate), \
                     _mm512_cmp_pd_mask(_mm512_abs_pd(product.a), all_f64(limit), predicate))

@@ -201,7 +201,6 @@ static void combine_groups(const mylib_reducer *r)
                             r->partial + i * run * r->size, run);
 }
 
-/* Cuts the work into tasks, and runs them on as many threads as pay off. */
 static void run_tasks(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -233,7 +232,6 @@ static void run_tasks(mylib_reducer *r)
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* Stores the sum or product of no terms. */
 static void store_identity(const mylib_reducer *r)
 {
     t_c128 identity;

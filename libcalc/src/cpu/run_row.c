@@ -248,7 +248,6 @@ static void run_call_in_lines(const mylib_row_program *rp, const mylib_call *c,
         call_kernel(rp, c, n - done, data[0] + done * size, data, done);
 }
 
-/* Loads elements [begin, end) of the inputs into the cache. */
 static void prefetch(const mylib_row_program *rp, int64_t begin, int64_t end, char *const *data)
 {
     for (int k = 1; k < rp->operands; k++) {

@@ -38,7 +38,6 @@ SELECT(u32)
 SELECT(u64)
 #undef SELECT
 
-/* Moves 16 bytes at a time. */
 static void select_c128(ptrdiff_t n, char *out, ptrdiff_t so, const char *mask, ptrdiff_t sm,
                         const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {

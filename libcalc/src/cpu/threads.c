@@ -258,7 +258,6 @@ static void start_workers(int wanted)
     pthread_attr_destroy(&attributes);
 }
 
-/* Lets workers join a job. */
 static void open_job(job *j)
 {
     job **at = &open_jobs;

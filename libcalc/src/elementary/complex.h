@@ -83,7 +83,6 @@ MYLIB_FN t_dd dd_of_extended(t_extended x)
 MYLIB_FN t_c128 times_i(t_c128 z) { return make_c128(-z.im, z.re); }
 MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 
-/* Defines op_c64 by op_c128. */
 #define DEFINE_COMPLEX_NARROW(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \

@@ -136,7 +136,6 @@ MYLIB_FN double fma_emulated(double a, double b, double c)
 
 #endif /* !__CUDA_ARCH__ */
 
-/* Three steps of Horner's rule for a polynomial in z. */
 MYLIB_FN_IN_LINE double horner_3(double z, double p, double a, double b, double c)
 {
     return FMA(z, FMA(z, FMA(z, p, a), b), c);
