@@ -1,10 +1,8 @@
 /*
  * ops.h - THE table: every element type, and every operation with the types it is defined for.
  *
- * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups expand it.  To add
- * an operation, write its enumerator and meaning in mylib.h, a row here, and a line for each class
- * of type in scalar_ops.h.  A row without its enumerator, or an enumerator without its row, does
- * not compile.
+ * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups expand it.
+ * CONTRIBUTING.md says how to add an operation.
  *
  * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(kind, op,
  * set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type

@@ -39,48 +39,46 @@ static int ok(const char *what, mylib_status got) { return expect(what, got, MYL
 
 /* ---- Scalars --------------------------------------------------------------------------------- */
 
-static void check_integer(mylib_device device, mylib_op op, const char *sign, int64_t a, int64_t b,
-                          int64_t right)
+static void check_integer(mylib_device device, mylib_op op, int64_t a, int64_t b, int64_t right)
 {
     char text[160];
     int64_t result;
     if (!ok(mylib_op_name(op), mylib_scalar_i64(op, device, a, b, &result)))
         return;
-    snprintf(text, sizeof text, "%lld %s %lld = %lld", (long long)a, sign, (long long)b,
-             (long long)result);
+    snprintf(text, sizeof text, "%s(%lld, %lld) = %lld", mylib_op_name(op), (long long)a,
+             (long long)b, (long long)result);
     show(result == right, text);
 }
 
-static void check_number(mylib_device device, mylib_op op, const char *sign, double a, double b,
-                         double right)
+static void check_number(mylib_device device, mylib_op op, double a, double b, double right)
 {
     char text[160];
     double result;
     if (!ok(mylib_op_name(op), mylib_scalar_f64(op, device, a, b, &result)))
         return;
     if (mylib_op_arity(op) == 1)
-        snprintf(text, sizeof text, "%s(%g) = %g", sign, a, result);
+        snprintf(text, sizeof text, "%s(%g) = %g", mylib_op_name(op), a, result);
     else
-        snprintf(text, sizeof text, "%g %s %g = %g", a, sign, b, result);
+        snprintf(text, sizeof text, "%s(%g, %g) = %g", mylib_op_name(op), a, b, result);
     show(result == right, text);
 }
 
 static void check_scalars(mylib_device device)
 {
-    check_integer(device, MYLIB_OP_add, "+", 3, 3, 6);
-    check_integer(device, MYLIB_OP_subtract, "-", 3, 10, -7);
-    check_integer(device, MYLIB_OP_multiply, "*", 111, 9, 999);
-    check_integer(device, MYLIB_OP_divide, "/", 999, 9, 111);
-    check_integer(device, MYLIB_OP_divide, "/", -7, 2, -3);
-    check_integer(device, MYLIB_OP_floor_divide, "//", -7, 2, -4);
-    check_integer(device, MYLIB_OP_remainder, "%", -7, 2, 1);
-    check_integer(device, MYLIB_OP_maximum, "max", -7, 2, 2);
-    check_number(device, MYLIB_OP_add, "+", 0.5, 0.25, 0.75);
-    check_number(device, MYLIB_OP_divide, "/", 1, 8, 0.125);
-    check_number(device, MYLIB_OP_floor_divide, "//", -5.5, 2, -3);
-    check_number(device, MYLIB_OP_remainder, "%", -5.5, 2, 0.5);
-    check_number(device, MYLIB_OP_sqrt, "sqrt", 2.25, 0, 1.5);
-    check_number(device, MYLIB_OP_absolute, "abs", -2.5, 0, 2.5);
+    check_integer(device, MYLIB_OP_add, 3, 3, 6);
+    check_integer(device, MYLIB_OP_subtract, 3, 10, -7);
+    check_integer(device, MYLIB_OP_multiply, 111, 9, 999);
+    check_integer(device, MYLIB_OP_divide, 999, 9, 111);
+    check_integer(device, MYLIB_OP_divide, -7, 2, -3);
+    check_integer(device, MYLIB_OP_floor_divide, -7, 2, -4);
+    check_integer(device, MYLIB_OP_remainder, -7, 2, 1);
+    check_integer(device, MYLIB_OP_maximum, -7, 2, 2);
+    check_number(device, MYLIB_OP_add, 0.5, 0.25, 0.75);
+    check_number(device, MYLIB_OP_divide, 1, 8, 0.125);
+    check_number(device, MYLIB_OP_floor_divide, -5.5, 2, -3);
+    check_number(device, MYLIB_OP_remainder, -5.5, 2, 0.5);
+    check_number(device, MYLIB_OP_sqrt, 2.25, 0, 1.5);
+    check_number(device, MYLIB_OP_absolute, -2.5, 0, 2.5);
 
     const double a[2] = {1, 2}, b[2] = {3, -1};
     double z[2];
