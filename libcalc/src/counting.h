@@ -1,7 +1,5 @@
 /*
  * counting.h - arithmetic on counts, sizes and indices that several files need.
- *
- * For C on the host.
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /*
  * plain_functions.h - what each plain function of ops.h means for one element, once for the CPU and
- * for CUDA: op_s(a) or op_s(a, b), like arithmetic in scalar_ops.h.  The results are NumPy's, to
- * the bit.
+ * for CUDA: op_s(a) or op_s(a, b), like arithmetic in scalar_ops.h.
  */
 #pragma once
 

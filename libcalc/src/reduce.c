@@ -1,7 +1,5 @@
 /*
  * reduce.c - the entry points of reductions: check, lay out the loops, choose the backend, call it.
- *
- * cpu/reduce.c, cuda/reduce.c and cuda/reduce_pieces.c compute, in the order of mylib.h.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -5,9 +5,8 @@
  * for each class of type (integers, floats, half, complex).  Results are NumPy's, to the bit,
  * except that `divide` on integers is C's.
  *
- * The build tells compilers not to contract a * b + c into a fused multiply-add: results would not
- * be the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that only an
- * invalid operation raises FE_INVALID.
+ * Comparisons that may meet a NaN are the quiet ones, so that only an invalid operation raises
+ * FE_INVALID.
  */
 #pragma once
 

@@ -1,8 +1,7 @@
 /*
  * cpu/reduce.c - reductions on the CPU, in the order of mylib.h.
  *
- * A program computes the terms; for the elements of an array it is a copy, and they are read in
- * place.  There are three ways through memory, all with the same order of terms: along the terms
+ * There are three ways through memory, all with the same order of terms: along the terms
  * (reduce_along.c), across the outputs, and by narrow rows (both in reduce_across.c).  This file
  * makes the program of the terms, chooses the way, and cuts the work into tasks.
  *

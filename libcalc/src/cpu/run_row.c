@@ -3,7 +3,7 @@
  *
  * A row is cut into blocks, and a block goes through all statements before the next one begins, so
  * that intermediate values stay in the L1 cache.  Statements read inputs in place; the last
- * statement writes to the output, or past the cache.  Threads and layouts belong in run.c.
+ * statement writes to the output, or past the cache.
  */
 #include <stdlib.h>
 #include <string.h>

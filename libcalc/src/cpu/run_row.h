@@ -1,8 +1,7 @@
 /*
  * run_row.h - runs a program's statements over rows of elements, block by block.
  *
- * A row is the innermost loop of a layout: each operand has one pointer and one stride.  run.c and
- * reduce.c walk from row to row.
+ * A row is the innermost loop of a layout: each operand has one pointer and one stride.
  */
 #pragma once
 

@@ -330,7 +330,7 @@ static void in_child(void)
     retry_ns = 0;
 }
 
-/* Before the constructors of a program that links the static library: they may call it. */
+/* 101: as choose_level(). */
 __attribute__((constructor(101))) static void prepare(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);
