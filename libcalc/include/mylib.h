@@ -238,7 +238,7 @@ typedef struct mylib_device {
  * The index of all CUDA GPUs together.  A call that computes with 32 MiB of host arrays or more
  * streams the elements through every usable GPU, each over its own bus.  It uses at most as many
  * GPUs as threads (mylib_set_num_threads()).  Smaller arrays, reductions and scalars go through the
- * first GPU.  The bits are the same.  The call waits for all GPUs, even if one of them fails.
+ * first GPU.  The call waits for all GPUs, even if one of them fails.
  *
  * Memory, streams and arrays belong to one GPU: functions that take one of them return
  * MYLIB_ERR_ARGUMENT for MYLIB_ALL_GPUS.
@@ -247,7 +247,7 @@ typedef struct mylib_device {
 
 /*
  * Counts the usable CUDA GPUs.  Without one, writes 0 and returns MYLIB_ERR_NO_DEVICE; the message
- * says why: built without CUDA, no driver, a driver too old, or no GPU.  The first call loads it.
+ * says why: built without CUDA, no driver, a driver too old, or no GPU.
  */
 MYLIB_API mylib_status mylib_cuda_device_count(int *count_ret);
 

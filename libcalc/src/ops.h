@@ -4,9 +4,8 @@
  * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups expand it.
  * CONTRIBUTING.md says how to add an operation.
  *
- * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(kind, op,
- * set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type
- * suffix s.
+ * A consumer passes a macro ROW(kind, op, set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op),
+ * which calls X(op, s) for each type suffix s.
  */
 #pragma once
 
@@ -88,8 +87,7 @@
  * kernels of its own.  The rows are in the order of the enumerators.
  *
  * Arithmetic and functions have separate kernels (on the CPU in cpu/kernels.c and
- * cpu/elementary.c), so that a new function does not change the machine code of arithmetic.  Plain
- * functions are defined in plain_functions.h, elementary ones in elementary.h.
+ * cpu/elementary.c), so that a new function does not change the machine code of arithmetic.
  */
 #define MYLIB_ARITHMETIC(ROW) \
     ROW(BINARY, add, ALL) \

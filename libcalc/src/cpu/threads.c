@@ -6,8 +6,6 @@
  * caller computes alone while all workers are busy, so no caller waits for a free thread, and
  * concurrent callers share the workers.  The pool starts workers when a job first needs them and
  * keeps them.  A worker without a job spins for a moment, then sleeps.
- *
- * A child made by fork() has no workers, and starts its own.
  */
 #include <pthread.h>
 #include <sched.h>
