@@ -213,7 +213,7 @@ MYLIB_API const char *mylib_op_name(mylib_op op);
 /* Returns the number of inputs, 1 or 2; 0 if the value is not an operation. */
 MYLIB_API int mylib_op_arity(mylib_op op);
 
-/* Returns 1 for equal, not_equal, less, less_equal, greater and greater_equal, else 0. */
+/* Returns 1 for the comparisons, equal to greater_equal, else 0. */
 MYLIB_API int mylib_op_compares(mylib_op op);
 
 /*

@@ -378,7 +378,7 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
     return call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
 }
 
-/* Checks and reduces values: the common part of all entry points. */
+/* The common part of all entry points. */
 static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
                            const mylib_array *out)
 {

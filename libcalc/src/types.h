@@ -1,6 +1,5 @@
 /*
- * types.h - the C type of each element type: t_i8 ... t_c128, t_bool.  Compiles as C and as CUDA
- * C++.
+ * types.h - the C type of each element type: t_i8 ... t_c128, t_bool.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
  * warnings.h - finds the floating-point exceptions of functions (ops.h) from operands and results,
- * so that they are the same everywhere.  Compiles as C and as CUDA C++.
+ * so that they are the same everywhere.
  */
 #pragma once
 

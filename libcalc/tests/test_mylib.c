@@ -3,8 +3,7 @@
  *
  *     cc test_mylib.c -lmylib -o test_mylib && ./test_mylib
  *
- * Prints what it checks for each device present and ends with "Test passed." and exit status 0, or
- * names what failed and exits with status 1; 2 for an option that it does not know.
+ * Prints what it checks for each device present, and ends with "Test passed." or names what failed.
  */
 #include <mylib.h>
 

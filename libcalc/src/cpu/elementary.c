@@ -48,7 +48,6 @@ static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, con
                        to + (m - 1) * f->size, 0);
 }
 
-/* Computes n elements of any strides. */
 static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,
                          ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
@@ -596,7 +595,6 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define FLOAT_BINARY(op, s) \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b))) \
     ELEMENTARY_KERNEL(op, s, 1)
-/* Computes one element at a time, by a call. */
 #define COMPLEX(op, s, is_binary, value) \
     NOINLINE static int op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b) \
     { \

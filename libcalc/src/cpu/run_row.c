@@ -102,7 +102,6 @@ int64_t mylib_widest_size(const mylib_program *p, int64_t least)
     return widest;
 }
 
-/* Chooses the elements of a block, and computes the memory for them. */
 static void choose_block(mylib_row_program *rp)
 {
     const mylib_program *p = rp->program;
