@@ -317,8 +317,8 @@ MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
  * it returns MYLIB_ERR_ARGUMENT if mylib_alloc() did not give the pointer there, or if it was freed
  * before.  For the CPU it is free(), which checks nothing: other pointers are undefined behaviour.
  *
- * 'stream', here and below, is a cudaStream_t; NULL is the legacy default stream.  The CPU ignores
- * it.
+ * 'stream', here and below, is any cudaStream_t of the process; NULL is the legacy default stream.
+ * The CPU ignores it.
  */
 MYLIB_API mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream,
                                    void **ptr_ret);
