@@ -5,7 +5,7 @@
 #
 # The order: CMAKE_CUDA_COMPILER, CUDACXX, CUDA_HOME, CUDA_PATH, nvcc on the PATH, the usual places.
 # CMake alone ignores CUDA_HOME, and blames the architecture when it finds no nvcc.  A variable that
-# is set but holds no nvcc is an error: silently taking another toolkit would be worse.
+# is set but holds no nvcc is an error.
 
 set(MYLIB_CUDA_PLACES "/usr/local/cuda;/usr/local/cuda-*;/opt/cuda" CACHE STRING
     "Where a CUDA toolkit is looked for last; * matches the newest")

@@ -44,7 +44,7 @@ extern "C" {
 
 /* ---- Status -------------------------------------------------------------------------------- */
 
-/* Values are pinned: they never change their meaning; new ones are added at the end. */
+/* The values of all enumerators are pinned: their meaning never changes; new ones come last. */
 typedef enum mylib_status {
     MYLIB_OK = 0,
     MYLIB_ERR_ARGUMENT = 1,    /* an argument is wrong: NULL, out of range, shapes that disagree */
@@ -75,7 +75,7 @@ MYLIB_API const char *mylib_version(void);
 
 /*
  * i are signed (two's complement) and u unsigned integers; f are IEEE 754 binary16, 32 and 64; c
- * are complex numbers, stored as real part, imaginary part.  Values are pinned.
+ * are complex numbers, stored as real part, imaginary part.
  *
  * A bool is one byte, 0 or 1: comparisons and logic return it, and selections take it.  Other bytes
  * are read as 1, but copies, selections and conversions from bool to bool may keep the byte.  On
@@ -110,7 +110,7 @@ MYLIB_API size_t mylib_type_size(mylib_type type);
 /* ---- Operations ---------------------------------------------------------------------------- */
 
 /*
- * Element-wise operations.  Integers wrap.  Values are pinned.
+ * Element-wise operations.  Integers wrap.
  *
  * In arrays an integer divided by zero gives 0 and raises the floating-point flag FE_DIVBYZERO; MIN
  * / -1 gives MIN and raises FE_OVERFLOW.  Operations on GPU memory raise no flags.  Nothing traps.
@@ -213,7 +213,7 @@ MYLIB_API const char *mylib_op_name(mylib_op op);
 /* Returns the number of inputs, 1 or 2; 0 if the value is not an operation. */
 MYLIB_API int mylib_op_arity(mylib_op op);
 
-/* Returns 1 for equal, not_equal, less, less_equal, greater and greater_equal, else 0. */
+/* Returns 1 for the comparisons, equal to greater_equal, else 0. */
 MYLIB_API int mylib_op_compares(mylib_op op);
 
 /*
@@ -238,7 +238,7 @@ typedef struct mylib_device {
  * The index of all CUDA GPUs together.  A call that computes with 32 MiB of host arrays or more
  * streams the elements through every usable GPU, each over its own bus.  It uses at most as many
  * GPUs as threads (mylib_set_num_threads()).  Smaller arrays, reductions and scalars go through the
- * first GPU.  The bits are the same.  The call waits for all GPUs, even if one of them fails.
+ * first GPU.  The call waits for all GPUs, even if one of them fails.
  *
  * Memory, streams and arrays belong to one GPU: functions that take one of them return
  * MYLIB_ERR_ARGUMENT for MYLIB_ALL_GPUS.
@@ -247,7 +247,7 @@ typedef struct mylib_device {
 
 /*
  * Counts the usable CUDA GPUs.  Without one, writes 0 and returns MYLIB_ERR_NO_DEVICE; the message
- * says why: built without CUDA, no driver, a driver too old, or no GPU.  The first call loads it.
+ * says why: built without CUDA, no driver, a driver too old, or no GPU.
  */
 MYLIB_API mylib_status mylib_cuda_device_count(int *count_ret);
 
@@ -311,23 +311,23 @@ MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
 /*
  * mylib_alloc() allocates nbytes of uninitialised memory on 'device', aligned to at least 64 bytes
  * (256 on a GPU).  GPU memory comes from the driver's stream-ordered pool; work on 'stream' may use
- * it at once.  nbytes may be 0; free that pointer too.  If memory runs out (MYLIB_ERR_NO_MEMORY),
- * the message states the sizes.
+ * it at once.  nbytes may be 0; free that pointer too.
  *
  * mylib_free() frees it; NULL is allowed.  GPU memory is freed in the order of 'stream'.  For a GPU
  * it returns MYLIB_ERR_ARGUMENT if mylib_alloc() did not give the pointer there, or if it was freed
  * before.  For the CPU it is free(), which checks nothing: other pointers are undefined behaviour.
  *
- * 'stream' is a cudaStream_t; NULL is the legacy default stream.  The CPU ignores it.
+ * 'stream', here and below, is any cudaStream_t of the process; NULL is the legacy default stream.
+ * The CPU ignores it.
  */
 MYLIB_API mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream,
                                    void **ptr_ret);
 MYLIB_API mylib_status mylib_free(mylib_device device, void *ptr, void *stream);
 
 /*
- * Allocates page-locked ("pinned") host memory: GPUs read and write it at the full speed of the
- * bus, and mylib_map() uses it in place.  Allocation is slow, and needs a GPU.  Free it with
- * mylib_free_pinned().
+ * Allocates page-locked ("pinned") host memory: GPUs read and write it in place, at the full speed
+ * of the bus; other host memory goes through staging buffers.  Allocation is slow, and needs a GPU.
+ * Free it with mylib_free_pinned().
  */
 MYLIB_API mylib_status mylib_alloc_pinned(size_t nbytes, void **ptr_ret);
 MYLIB_API mylib_status mylib_free_pinned(void *ptr);
@@ -352,8 +352,7 @@ MYLIB_API mylib_status mylib_synchronize(mylib_device device, void *stream);
 /*
  * Creates a stream of a GPU.  Work on one stream runs in order; work on several may overlap.  The
  * stream is not ordered against the legacy default stream: use mylib_stream_wait() for that.
- * Destroying a stream does not stop its work.  Functions that take a stream take any cudaStream_t
- * of the process.
+ * Destroying a stream does not stop its work.
  */
 MYLIB_API mylib_status mylib_stream_create(mylib_device device, void **stream_ret);
 MYLIB_API mylib_status mylib_stream_destroy(mylib_device device, void *stream);
@@ -434,10 +433,9 @@ MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *over
  *   streamed through it; the call returns when 'out' is complete, and ignores 'stream'.  After an
  *   error the content of 'out' is undefined.  Flags are raised too, except FE_UNDERFLOW and
  *   FE_INEXACT.
- * - All on the GPU 'device'.  The work is enqueued on 'stream' (a cudaStream_t; NULL is the legacy
- *   default stream).  The call does not wait; if the kernel fails, the next call that waits reports
- *   it.  An input without dimensions may be in host memory: the call reads its value before it
- *   returns.
+ * - All on the GPU 'device'.  The work is enqueued on 'stream'.  The call does not wait; if the
+ *   kernel fails, the next call that waits reports it.  An input without dimensions may be in host
+ *   memory: the call reads its value before it returns.
  *
  * 'out' may be exactly an input (the same data, shape, strides and element size).  With any other
  * overlap the CPU computes one element after the other in C order, slowly; a call on a GPU returns
@@ -495,9 +493,6 @@ MYLIB_API mylib_status mylib_select(mylib_device device, void *stream, const myl
  * A copy between GPU arrays, and one that fills a GPU array, is only enqueued; any other is
  * complete on return.  After an error the content of dst is undefined, and no work is left in
  * flight.
- *
- * Large host arrays move at the speed of the bus: pinned ones in place, others through the staging
- * buffers of mylib_map().
  */
 MYLIB_API mylib_status mylib_copy_array(void *stream, const mylib_array *dst,
                                         const mylib_array *src);
@@ -533,7 +528,7 @@ MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const 
 #define MYLIB_PROGRAM_MAX_CONSTANTS 256
 #define MYLIB_PROGRAM_MAX_STEPS 4096
 
-/* Operations of a step besides those of mylib_op.  Values are pinned. */
+/* Operations of a step besides those of mylib_op. */
 enum {
     MYLIB_STEP_CONVERT = 1000, /* its operand, converted to `type` */
     MYLIB_STEP_SELECT = 1001   /* operand[0] differs from 0 ? operand[1] : operand[2] */
@@ -596,7 +591,6 @@ MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_dev
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-/* Values are pinned. */
 typedef enum mylib_reduction {
     MYLIB_SUM = 0,
     MYLIB_PROD = 1,
@@ -656,9 +650,8 @@ MYLIB_API mylib_status mylib_program_reduce(const mylib_program *program, mylib_
 /*
  * Sums the diagonal of a two-dimensional array, square or not, on 'device', with the order and the
  * bits of mylib_reduce().  The result goes to *sum_ret in host memory.  It has the type that
- * mylib_sum_type() gives: i64 for i8 to i64, u64 for u8 to u64, else the type itself (f16 is summed
- * in f32 and rounded once).  Integers wrap.  An empty diagonal gives 0.  Places and statuses are
- * those of mylib_reduce(); the call waits for the result.
+ * mylib_sum_type() gives: i64 for i8 to i64, u64 for u8 to u64, else the type itself.  Places and
+ * statuses are those of mylib_reduce(); the call waits for the result.
  */
 MYLIB_API mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                                    void *sum_ret);

@@ -2,8 +2,7 @@
  * bits.h - how to declare a function of one element for CPU and CUDA; conversions between floats
  * and their bits.
  */
-#ifndef MYLIB_BITS_H
-#define MYLIB_BITS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -37,5 +36,3 @@
     }
 DEFINE_BITS(f32, t_f32, uint32_t)
 DEFINE_BITS(f64, t_f64, uint64_t)
-
-#endif /* MYLIB_BITS_H */

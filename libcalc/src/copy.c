@@ -94,7 +94,6 @@ out:
     return st;
 }
 
-/* Tells whether an element of operand k is repeated in the layout. */
 static int is_repeated(const mylib_layout *l, int k)
 {
     for (int d = 0; d < l->ndim; d++)

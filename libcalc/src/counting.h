@@ -1,10 +1,7 @@
 /*
  * counting.h - arithmetic on counts, sizes and indices that several files need.
- *
- * For C on the host.
  */
-#ifndef MYLIB_COUNTING_H
-#define MYLIB_COUNTING_H
+#pragma once
 
 #include "internal.h"
 
@@ -65,5 +62,3 @@ static inline void mylib_layout_next_row(const mylib_layout *layout, mylib_strid
         index[d] = 0;
     }
 }
-
-#endif /* MYLIB_COUNTING_H */

@@ -21,9 +21,11 @@
  * A function that is long enough for two loops defines op_first_s(x), which returns a t_dd, and
  * op_second_s(x, y, first), which returns op_s(x, y) unless op_is_rare_s(x, y, first) is 1.  All
  * three are vector code.  MYLIB_IN_TWO_STEPS lists them.
+ *
+ * scripts/fits/NAME.py computes the constants of NAME.h and the errors of its fits; quick.py also
+ * those of quick_f64.h.
  */
-#ifndef MYLIB_ELEMENTARY_H
-#define MYLIB_ELEMENTARY_H
+#pragma once
 
 #include "elementary/complex.h"
 #include "elementary/complex_power.h"
@@ -87,5 +89,3 @@
 #define MYLIB_IN_TWO_STEPS_ON_CPU(X) \
     X(power, f32)
 /* clang-format on */
-
-#endif /* MYLIB_ELEMENTARY_H */

@@ -3,16 +3,14 @@
  *
  * The mode is how results are rounded, whether denormal numbers count as zeros, and which
  * exceptions trap.  Callers may have changed it (a library built with -ffast-math does so when it
- * is loaded).  So every entry point that computes enters the default mode, in which bits are the
- * same everywhere, and leaves it at the end.  That restores the caller's mode and keeps all flags,
- * old and new.
+ * is loaded).  So every entry point that computes enters the default mode, and leaves it at the end.
+ * That restores the caller's mode and keeps all flags, old and new.
  *
  * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.
  * The functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding
  * small arrays, and they do not cover the mode for denormal numbers.
  */
-#ifndef MYLIB_FLAGS_H
-#define MYLIB_FLAGS_H
+#pragma once
 
 #include <fenv.h>
 
@@ -134,5 +132,3 @@ static inline void mylib_restore_flags(int flags)
         mylib_raise_flags(flags);
     }
 }
-
-#endif /* MYLIB_FLAGS_H */

@@ -3,8 +3,7 @@
  *
  * Names that cross files begin with mylib_ and are hidden; nothing here is installed.
  */
-#ifndef MYLIB_INTERNAL_H
-#define MYLIB_INTERNAL_H
+#pragma once
 
 /* CMakeLists.txt refuses the flags that it sees; others may come from a compiler's wrapper. */
 #if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
@@ -37,7 +36,6 @@ mylib_status mylib_fail(mylib_status status, const char *format, ...)
 void mylib_begin_cleanup(void);
 void mylib_end_cleanup(void);
 
-/* Returns from the function on failure. */
 #define RETURN_IF_ERROR(expr) \
     do { \
         const mylib_status status_ = (expr); \
@@ -110,7 +108,6 @@ static inline int mylib_is_function(int op)
 /* Returns MYLIB_ERR_ARGUMENT if there is no such type. */
 mylib_status mylib_check_type(mylib_type type);
 
-/* Tells whether a type is a signed integer. */
 static inline int mylib_is_signed(mylib_type type)
 {
     return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
@@ -188,6 +185,9 @@ struct mylib_program {
     const mylib_statement *statement;       /* `statements` */
 };
 
+/* Returns MYLIB_ERR_ARGUMENT unless checked arrays have the types of a program's inputs. */
+mylib_status mylib_check_input_types(const mylib_program *program, const mylib_array *in);
+
 /* The program of a single operation, which needs no allocation. */
 typedef struct mylib_operation {
     mylib_program program; /* points to the rest */
@@ -205,7 +205,6 @@ int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types);
 void mylib_operation_of_mixed_comparison(mylib_operation *operation, mylib_op op,
                                          const mylib_type input_types[2]);
 
-/* Makes the program of a conversion of in[0]. */
 void mylib_operation_of_conversion(mylib_operation *operation, mylib_type to, mylib_type from);
 
 /* Makes the program `in[0] differs from 0 ? in[1] : in[2]`. */
@@ -324,7 +323,6 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
  */
 void mylib_layout_simplify(mylib_layout *layout);
 
-/* Exchanges dimensions d and e. */
 void mylib_layout_swap(mylib_layout *layout, int d, int e);
 
 /* Tells whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
@@ -420,7 +418,6 @@ mylib_status mylib_check_device_of_call(mylib_device device);
 mylib_status mylib_check_gpu(mylib_device device);
 /* Returns the ordinal of a GPU; for MYLIB_ALL_GPUS that of the first one. */
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
-/* Fails because MYLIB_ALL_GPUS was given instead of one device. */
 mylib_status mylib_refuse_all_gpus(void);
 
 /* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
@@ -453,7 +450,6 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
-/* What to find out about the truth of elements. */
 typedef enum mylib_truths { MYLIB_SEEK_TRUE, MYLIB_SEEK_FALSE, MYLIB_COUNT_TRUE } mylib_truths;
 
 /* The kernels of one CPU level.  Lookups return NULL for a combination without a kernel. */
@@ -495,7 +491,6 @@ mylib_status mylib_cpu_run(const mylib_program *program, const mylib_layout *lay
 /* Does the same, one element after the other, in the layout's order. */
 mylib_status mylib_cpu_run_in_order(const mylib_program *program, const mylib_layout *layout);
 
-/* See mylib_arange(). */
 void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,
                       const void *step);
 
@@ -648,7 +643,6 @@ typedef struct mylib_copies {
 /* Enqueues copies to parts of dst, which are disjoint from their sources, on its GPU. */
 mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
                                     const mylib_copies *copies);
-/* out[i] = start + i * step over GPU memory; see mylib_arange(). */
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step);
 /* `type` is MYLIB_I64, MYLIB_F64 or MYLIB_C128; the pointers lead to host memory. */
@@ -661,11 +655,8 @@ mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const v
 mylib_status mylib_check_exponents(const mylib_program *program, mylib_device device, void *stream,
                                    const mylib_layout *layout);
 
-/* Returns MYLIB_ERR_DOMAIN, with a message about the exponent. */
 mylib_status mylib_refuse_exponent(int64_t exponent);
 
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_INTERNAL_H */

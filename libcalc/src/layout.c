@@ -149,7 +149,6 @@ COLD static mylib_status refuse_extent(const char *name, const mylib_array *arra
                       name, text);
 }
 
-/* Does what mylib_check_array() does, and counts the elements. */
 static mylib_status check_and_count(const char *name, const mylib_array *array, int64_t *count_ret)
 {
     static const int64_t one_element[MYLIB_MAX_NDIM];
@@ -244,8 +243,8 @@ void mylib_layout_copy(mylib_layout *to, const mylib_layout *from)
 mylib_status mylib_layout_init(mylib_layout *layout, const mylib_array *out, const mylib_array *in,
                                int inputs)
 {
-    if (in == NULL && inputs > 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
+    if (inputs > 0)
+        RETURN_IF_NULL(in);
     return mylib_layout_init_named(layout, out, in, inputs, mylib_operand_names);
 }
 

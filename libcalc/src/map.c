@@ -22,7 +22,6 @@ static mylib_overlap find_overlap(const mylib_program *program, const mylib_layo
                : overlap;
 }
 
-/* Calls the backend. */
 static mylib_status call_backend(const mylib_program *program, mylib_device device, void *stream,
                                  const mylib_array *out, mylib_layout *layout,
                                  const char *const *names)
@@ -159,11 +158,7 @@ mylib_status mylib_program_run(const mylib_program *program, mylib_device device
     DECLARE_LARGE_LAYOUT(layout, 1 + program->inputs);
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(mylib_layout_init(&layout, out, in, program->inputs));
-    for (int k = 0; k < program->inputs; k++)
-        if (in[k].type != program->input_type[k])
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s",
-                              k, mylib_type_name(in[k].type),
-                              mylib_type_name((mylib_type)program->input_type[k]));
+    RETURN_IF_ERROR(mylib_check_input_types(program, in));
     if (out->type != program->result_type)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "the program gives %s, but out is %s",
                           mylib_type_name((mylib_type)program->result_type),

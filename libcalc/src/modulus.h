@@ -1,8 +1,7 @@
 /*
  * modulus.h - sqrt(x^2 + y^2) of f64: hypot, and the modulus of a complex number.
  */
-#ifndef MYLIB_MODULUS_H
-#define MYLIB_MODULUS_H
+#pragma once
 
 #include "bits.h"
 #include "roots.h"
@@ -36,5 +35,3 @@ MYLIB_FN double modulus_f64(double x, double y)
     uint64_t bits = bits_of_f64((h + correction) * f64_of_bits(unscale));
     return f64_of_bits(bits | (uint64_t)(infinity & is_infinite)); /* the bits are 0 then */
 }
-
-#endif /* MYLIB_MODULUS_H */

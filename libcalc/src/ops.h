@@ -1,17 +1,13 @@
 /*
  * ops.h - THE table: every element type, and every operation with the types it is defined for.
  *
- * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups expand it.  To add
- * an operation, write its enumerator and meaning in mylib.h, a row here, and a line for each class
- * of type in scalar_ops.h.  A row without its enumerator, or an enumerator without its row, does
- * not compile.
+ * Kernels of every CPU level, CUDA kernels, program opcodes, names and lookups expand it.
+ * CONTRIBUTING.md says how to add an operation.
  *
- * Macros of different names nest without recursion tricks: a consumer passes a macro ROW(kind, op,
- * set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op), which calls X(op, s) for each type
- * suffix s.
+ * A consumer passes a macro ROW(kind, op, set) to MYLIB_OPS and may expand MYLIB_SET_##set(X, op),
+ * which calls X(op, s) for each type suffix s.
  */
-#ifndef MYLIB_OPS_H
-#define MYLIB_OPS_H
+#pragma once
 
 /* DT(suffix, enumerator): the suffix is also the name. */
 #define MYLIB_TYPES(DT) \
@@ -91,8 +87,7 @@
  * kernels of its own.  The rows are in the order of the enumerators.
  *
  * Arithmetic and functions have separate kernels (on the CPU in cpu/kernels.c and
- * cpu/elementary.c), so that a new function does not change the machine code of arithmetic.  Plain
- * functions are defined in plain_functions.h, elementary ones in elementary.h.
+ * cpu/elementary.c), so that a new function does not change the machine code of arithmetic.
  */
 #define MYLIB_ARITHMETIC(ROW) \
     ROW(BINARY, add, ALL) \
@@ -177,5 +172,3 @@
 #define MYLIB_FUNCTIONS(ROW) MYLIB_PLAIN_FUNCTIONS(ROW) MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 
 #define MYLIB_OPS(ROW) MYLIB_ARITHMETIC(ROW) MYLIB_FUNCTIONS(ROW)
-
-#endif /* MYLIB_OPS_H */

@@ -1,10 +1,8 @@
 /*
  * plain_functions.h - what each plain function of ops.h means for one element, once for the CPU and
- * for CUDA: op_s(a) or op_s(a, b), like arithmetic in scalar_ops.h.  The results are NumPy's, to
- * the bit.
+ * for CUDA: op_s(a) or op_s(a, b), like arithmetic in scalar_ops.h.
  */
-#ifndef MYLIB_PLAIN_FUNCTIONS_H
-#define MYLIB_PLAIN_FUNCTIONS_H
+#pragma once
 
 #include "scalar_ops.h"
 
@@ -220,5 +218,3 @@ EXACT(power)
     }
 }
 EXACT_DIVISION(fmod, 0)
-
-#endif /* MYLIB_PLAIN_FUNCTIONS_H */

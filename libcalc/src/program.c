@@ -410,6 +410,16 @@ mylib_status mylib_program_result_type(const mylib_program *program, mylib_type 
     return MYLIB_OK;
 }
 
+mylib_status mylib_check_input_types(const mylib_program *program, const mylib_array *in)
+{
+    for (int k = 0; k < program->inputs; k++)
+        if (in[k].type != program->input_type[k])
+            return mylib_fail(MYLIB_ERR_ARGUMENT, "in[%d] is %s, but the program was made for %s",
+                              k, mylib_type_name(in[k].type),
+                              mylib_type_name((mylib_type)program->input_type[k]));
+    return MYLIB_OK;
+}
+
 /* ---- Single operations --------------------------------------------------------------------- */
 
 static void begin_operation(mylib_operation *o, mylib_type result_type, int inputs,

@@ -1,7 +1,5 @@
 /*
  * reduce.c - the entry points of reductions: check, lay out the loops, choose the backend, call it.
- *
- * cpu/reduce.c, cuda/reduce.c and cuda/reduce_pieces.c compute, in the order of mylib.h.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -187,14 +185,13 @@ static void set_terms(values *v, mylib_type type, mylib_type carrier)
     v->terms = &v->room;
 }
 
-/* Finds the shape to which the inputs broadcast. */
+/* Finds the shape to which the inputs, checked arrays, broadcast. */
 static mylib_status broadcast_inputs(values *v)
 {
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
     v->ndim = 0;
     for (int k = 0; k < v->inputs; k++) {
         const mylib_array *in = &v->in[k];
-        RETURN_IF_ERROR(mylib_check_array(v->names[k], in));
         if (in->ndim > v->ndim) {
             int more = in->ndim - v->ndim;
             memmove(v->shape + more, v->shape, (size_t)v->ndim * sizeof *v->shape);
@@ -289,7 +286,6 @@ static int needs_copy(const mylib_layout *loops, int kept_ndim)
            (kept_ndim == 0 || nearest < llabs(loops->strides[1][kept_ndim - 1]));
 }
 
-/* Calls the backend. */
 static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
                                  int kept_ndim)
@@ -382,7 +378,7 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
     return call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
 }
 
-/* Checks and reduces values: the common part of all entry points. */
+/* The common part of all entry points. */
 static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
                            const mylib_array *out)
 {
@@ -449,17 +445,13 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
 
     RETURN_IF_NULL(program);
     RETURN_IF_ERROR(mylib_check_array("out", out));
-    if (in == NULL && program->inputs > 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "in is NULL");
+    if (program->inputs > 0)
+        RETURN_IF_NULL(in);
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
-    for (int k = 0; k < program->inputs; k++) {
+    for (int k = 0; k < program->inputs; k++)
         RETURN_IF_ERROR(mylib_check_array(names[k], &in[k]));
-        if (in[k].type != program->input_type[k])
-            return mylib_fail(MYLIB_ERR_ARGUMENT, "%s is %s, but the program was made for %s",
-                              names[k], mylib_type_name(in[k].type),
-                              mylib_type_name((mylib_type)program->input_type[k]));
-    }
+    RETURN_IF_ERROR(mylib_check_input_types(program, in));
     begin_values(&v, program, type, program->inputs, in, names);
     const mylib_statement *first = program->statement;
     if (program->inputs == 1 && mylib_is_conversion(program) &&

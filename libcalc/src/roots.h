@@ -6,8 +6,7 @@
  * ignores the result.  An estimate of 20 bits and a third-order step give 52 bits; the last step
  * rounds correctly.  Tested with 4 * 10^10 values.
  */
-#ifndef MYLIB_ROOTS_H
-#define MYLIB_ROOTS_H
+#pragma once
 
 #include <math.h>
 
@@ -83,5 +82,3 @@ MYLIB_FN double root_of_positive(double x) { return sqrt(x); }
 MYLIB_FN double root_of(double x) { return sqrt(x); }
 
 #endif
-
-#endif /* MYLIB_ROOTS_H */

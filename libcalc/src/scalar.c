@@ -60,7 +60,6 @@ static mylib_status explain_floats(mylib_status st, mylib_op op, const double re
                             arity == 2 ? " and " : "", text[1]);
 }
 
-/* Does the same for integers. */
 static mylib_status explain_i64(mylib_status st, mylib_op op, int64_t b)
 {
     if (st == MYLIB_ERR_OVERFLOW)
@@ -143,7 +142,6 @@ static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *
         cpu->convert(type, result_type, 1, result, 0, to, 0);
 }
 
-/* Returns the status for a warning (warnings.h). */
 static mylib_status status_of_warning(int warning)
 {
     return warning == MYLIB_WARNS_NOTHING    ? MYLIB_OK

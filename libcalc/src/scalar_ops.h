@@ -5,12 +5,10 @@
  * for each class of type (integers, floats, half, complex).  Results are NumPy's, to the bit,
  * except that `divide` on integers is C's.
  *
- * The build tells compilers not to contract a * b + c into a fused multiply-add: results would not
- * be the same everywhere.  Comparisons that may meet a NaN are the quiet ones, so that only an
- * invalid operation raises FE_INVALID.
+ * Comparisons that may meet a NaN are the quiet ones, so that only an invalid operation raises
+ * FE_INVALID.
  */
-#ifndef MYLIB_SCALAR_OPS_H
-#define MYLIB_SCALAR_OPS_H
+#pragma once
 
 #include "bits.h"
 #include "modulus.h"
@@ -274,30 +272,31 @@ DEFINE_HALF_COMPARE(less_equal)
  * Truncates a float; values out of range become the nearest integer of the type, NaN the lowest.
  * TOP is the largest float that fits.  It vectorizes, as no branch avoids the conversion.
  */
-#define DEFINE_TRUNCATE(s, T, r, F, MIN, TOP, MAX) \
-    MYLIB_FN T s##_from_##r(F x) \
+#define DEFINE_TRUNCATE(s, r, MIN, TOP, MAX) \
+    MYLIB_FN t_##s s##_from_##r(t_##r x) \
     { \
-        F low = x > (F)(MIN) ? x : (F)(MIN), within = low < (F)(TOP) ? low : (F)(TOP); \
-        T truncated = (T)within; \
-        return (T)(TOP) == (MAX) || !(x > (F)(TOP)) ? truncated : (MAX); \
+        t_##r low = x > (t_##r)(MIN) ? x : (t_##r)(MIN); \
+        t_##r within = low < (t_##r)(TOP) ? low : (t_##r)(TOP); \
+        t_##s truncated = (t_##s)within; \
+        return (t_##s)(TOP) == (MAX) || !(x > (t_##r)(TOP)) ? truncated : (MAX); \
     }
 
-DEFINE_TRUNCATE(i8, t_i8, f32, t_f32, INT8_MIN, INT8_MAX, INT8_MAX)
-DEFINE_TRUNCATE(i16, t_i16, f32, t_f32, INT16_MIN, INT16_MAX, INT16_MAX)
-DEFINE_TRUNCATE(i32, t_i32, f32, t_f32, INT32_MIN, 0x1.fffffep30, INT32_MAX)
-DEFINE_TRUNCATE(i64, t_i64, f32, t_f32, INT64_MIN, 0x1.fffffep62, INT64_MAX)
-DEFINE_TRUNCATE(u8, t_u8, f32, t_f32, 0, UINT8_MAX, UINT8_MAX)
-DEFINE_TRUNCATE(u16, t_u16, f32, t_f32, 0, UINT16_MAX, UINT16_MAX)
-DEFINE_TRUNCATE(u32, t_u32, f32, t_f32, 0, 0x1.fffffep31, UINT32_MAX)
-DEFINE_TRUNCATE(u64, t_u64, f32, t_f32, 0, 0x1.fffffep63, UINT64_MAX)
-DEFINE_TRUNCATE(i8, t_i8, f64, t_f64, INT8_MIN, INT8_MAX, INT8_MAX)
-DEFINE_TRUNCATE(i16, t_i16, f64, t_f64, INT16_MIN, INT16_MAX, INT16_MAX)
-DEFINE_TRUNCATE(i32, t_i32, f64, t_f64, INT32_MIN, INT32_MAX, INT32_MAX)
-DEFINE_TRUNCATE(i64, t_i64, f64, t_f64, INT64_MIN, 0x1.fffffffffffffp62, INT64_MAX)
-DEFINE_TRUNCATE(u8, t_u8, f64, t_f64, 0, UINT8_MAX, UINT8_MAX)
-DEFINE_TRUNCATE(u16, t_u16, f64, t_f64, 0, UINT16_MAX, UINT16_MAX)
-DEFINE_TRUNCATE(u32, t_u32, f64, t_f64, 0, UINT32_MAX, UINT32_MAX)
-DEFINE_TRUNCATE(u64, t_u64, f64, t_f64, 0, 0x1.fffffffffffffp63, UINT64_MAX)
+DEFINE_TRUNCATE(i8, f32, INT8_MIN, INT8_MAX, INT8_MAX)
+DEFINE_TRUNCATE(i16, f32, INT16_MIN, INT16_MAX, INT16_MAX)
+DEFINE_TRUNCATE(i32, f32, INT32_MIN, 0x1.fffffep30, INT32_MAX)
+DEFINE_TRUNCATE(i64, f32, INT64_MIN, 0x1.fffffep62, INT64_MAX)
+DEFINE_TRUNCATE(u8, f32, 0, UINT8_MAX, UINT8_MAX)
+DEFINE_TRUNCATE(u16, f32, 0, UINT16_MAX, UINT16_MAX)
+DEFINE_TRUNCATE(u32, f32, 0, 0x1.fffffep31, UINT32_MAX)
+DEFINE_TRUNCATE(u64, f32, 0, 0x1.fffffep63, UINT64_MAX)
+DEFINE_TRUNCATE(i8, f64, INT8_MIN, INT8_MAX, INT8_MAX)
+DEFINE_TRUNCATE(i16, f64, INT16_MIN, INT16_MAX, INT16_MAX)
+DEFINE_TRUNCATE(i32, f64, INT32_MIN, INT32_MAX, INT32_MAX)
+DEFINE_TRUNCATE(i64, f64, INT64_MIN, 0x1.fffffffffffffp62, INT64_MAX)
+DEFINE_TRUNCATE(u8, f64, 0, UINT8_MAX, UINT8_MAX)
+DEFINE_TRUNCATE(u16, f64, 0, UINT16_MAX, UINT16_MAX)
+DEFINE_TRUNCATE(u32, f64, 0, UINT32_MAX, UINT32_MAX)
+DEFINE_TRUNCATE(u64, f64, 0, 0x1.fffffffffffffp63, UINT64_MAX)
 
 /* ---- Complex ------------------------------------------------------------------------------- */
 
@@ -581,5 +580,3 @@ MYLIB_FN mylib_status scalar_domain(mylib_op op, int divisor_is_zero, int operan
         return MYLIB_OK;
     }
 }
-
-#endif /* MYLIB_SCALAR_OPS_H */

@@ -19,7 +19,7 @@ typedef struct own {
 static pthread_key_t key;
 static int has_key;
 
-/* Before the constructors of a program that links the static library: they may call it. */
+/* 101: as choose_level(). */
 __attribute__((constructor(101))) static void make_key(void)
 {
     has_key = pthread_key_create(&key, free) == 0;

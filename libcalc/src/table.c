@@ -122,7 +122,6 @@ static unsigned types_of(mylib_op op)
     return 0;
 }
 
-/* Returns the result type, by the kind of the row. */
 static mylib_type result_type(mylib_op op, mylib_type type)
 {
     mylib_type BINARY = type, UNARY = type, UNARY_REAL = mylib_part_type(type);

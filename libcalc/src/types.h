@@ -1,9 +1,7 @@
 /*
- * types.h - the C type of each element type: t_i8 ... t_c128, t_bool.  Compiles as C and as CUDA
- * C++.
+ * types.h - the C type of each element type: t_i8 ... t_c128, t_bool.
  */
-#ifndef MYLIB_TYPES_H
-#define MYLIB_TYPES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +28,3 @@ typedef struct t_c64 {
 typedef struct t_c128 {
     double re, im;
 } t_c128;
-
-#endif /* MYLIB_TYPES_H */

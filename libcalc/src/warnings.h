@@ -1,9 +1,8 @@
 /*
  * warnings.h - finds the floating-point exceptions of functions (ops.h) from operands and results,
- * so that they are the same everywhere.  Compiles as C and as CUDA C++.
+ * so that they are the same everywhere.
  */
-#ifndef MYLIB_WARNINGS_H
-#define MYLIB_WARNINGS_H
+#pragma once
 
 #include "scalar_ops.h"
 
@@ -30,7 +29,6 @@ MYLIB_FN int can_warn(mylib_op op)
     }
 }
 
-/* Tells whether a function has a pole at a. */
 MYLIB_FN int is_pole(mylib_op op, double a)
 {
     switch ((int)op) {
@@ -74,5 +72,3 @@ MYLIB_FN int warning_of_complex(mylib_op op, t_c128 a, t_c128 b, double result)
         op == MYLIB_OP_arctan ? a.re == 0 && fabs(a.im) == 1 : a.im == 0 && is_pole(op, a.re);
     return warning_of(has_nan, p == 0 && q == 0, is_at_pole, result);
 }
-
-#endif /* MYLIB_WARNINGS_H */

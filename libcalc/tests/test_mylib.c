@@ -3,8 +3,7 @@
  *
  *     cc test_mylib.c -lmylib -o test_mylib && ./test_mylib
  *
- * Prints what it checks for each device present and ends with "Test passed." and exit status 0, or
- * names what failed and exits with status 1; 2 for an option that it does not know.
+ * Prints what it checks for each device present, and ends with "Test passed." or names what failed.
  */
 #include <mylib.h>
 
@@ -39,48 +38,46 @@ static int ok(const char *what, mylib_status got) { return expect(what, got, MYL
 
 /* ---- Scalars --------------------------------------------------------------------------------- */
 
-static void check_integer(mylib_device device, mylib_op op, const char *sign, int64_t a, int64_t b,
-                          int64_t right)
+static void check_integer(mylib_device device, mylib_op op, int64_t a, int64_t b, int64_t right)
 {
     char text[160];
     int64_t result;
     if (!ok(mylib_op_name(op), mylib_scalar_i64(op, device, a, b, &result)))
         return;
-    snprintf(text, sizeof text, "%lld %s %lld = %lld", (long long)a, sign, (long long)b,
-             (long long)result);
+    snprintf(text, sizeof text, "%s(%lld, %lld) = %lld", mylib_op_name(op), (long long)a,
+             (long long)b, (long long)result);
     show(result == right, text);
 }
 
-static void check_number(mylib_device device, mylib_op op, const char *sign, double a, double b,
-                         double right)
+static void check_number(mylib_device device, mylib_op op, double a, double b, double right)
 {
     char text[160];
     double result;
     if (!ok(mylib_op_name(op), mylib_scalar_f64(op, device, a, b, &result)))
         return;
     if (mylib_op_arity(op) == 1)
-        snprintf(text, sizeof text, "%s(%g) = %g", sign, a, result);
+        snprintf(text, sizeof text, "%s(%g) = %g", mylib_op_name(op), a, result);
     else
-        snprintf(text, sizeof text, "%g %s %g = %g", a, sign, b, result);
+        snprintf(text, sizeof text, "%s(%g, %g) = %g", mylib_op_name(op), a, b, result);
     show(result == right, text);
 }
 
 static void check_scalars(mylib_device device)
 {
-    check_integer(device, MYLIB_OP_add, "+", 3, 3, 6);
-    check_integer(device, MYLIB_OP_subtract, "-", 3, 10, -7);
-    check_integer(device, MYLIB_OP_multiply, "*", 111, 9, 999);
-    check_integer(device, MYLIB_OP_divide, "/", 999, 9, 111);
-    check_integer(device, MYLIB_OP_divide, "/", -7, 2, -3);
-    check_integer(device, MYLIB_OP_floor_divide, "//", -7, 2, -4);
-    check_integer(device, MYLIB_OP_remainder, "%", -7, 2, 1);
-    check_integer(device, MYLIB_OP_maximum, "max", -7, 2, 2);
-    check_number(device, MYLIB_OP_add, "+", 0.5, 0.25, 0.75);
-    check_number(device, MYLIB_OP_divide, "/", 1, 8, 0.125);
-    check_number(device, MYLIB_OP_floor_divide, "//", -5.5, 2, -3);
-    check_number(device, MYLIB_OP_remainder, "%", -5.5, 2, 0.5);
-    check_number(device, MYLIB_OP_sqrt, "sqrt", 2.25, 0, 1.5);
-    check_number(device, MYLIB_OP_absolute, "abs", -2.5, 0, 2.5);
+    check_integer(device, MYLIB_OP_add, 3, 3, 6);
+    check_integer(device, MYLIB_OP_subtract, 3, 10, -7);
+    check_integer(device, MYLIB_OP_multiply, 111, 9, 999);
+    check_integer(device, MYLIB_OP_divide, 999, 9, 111);
+    check_integer(device, MYLIB_OP_divide, -7, 2, -3);
+    check_integer(device, MYLIB_OP_floor_divide, -7, 2, -4);
+    check_integer(device, MYLIB_OP_remainder, -7, 2, 1);
+    check_integer(device, MYLIB_OP_maximum, -7, 2, 2);
+    check_number(device, MYLIB_OP_add, 0.5, 0.25, 0.75);
+    check_number(device, MYLIB_OP_divide, 1, 8, 0.125);
+    check_number(device, MYLIB_OP_floor_divide, -5.5, 2, -3);
+    check_number(device, MYLIB_OP_remainder, -5.5, 2, 0.5);
+    check_number(device, MYLIB_OP_sqrt, 2.25, 0, 1.5);
+    check_number(device, MYLIB_OP_absolute, -2.5, 0, 2.5);
 
     const double a[2] = {1, 2}, b[2] = {3, -1};
     double z[2];
@@ -95,67 +92,37 @@ static void check_scalars(mylib_device device)
 
 #define LENGTH 1000
 
-/* Fills and reads arrays of a C type; f16 has none, and is given as bits. */
-#define FILL(T) \
-    static void fill_##T(void *p, int start, int step) \
-    { \
-        for (int i = 0; i < LENGTH; i++) \
-            ((T *)p)[i] = (T)(start + step * (i % 100)); \
-    } \
-    static double get_##T(const void *p, int i) { return (double)((const T *)p)[i]; }
-
-FILL(int8_t)
-FILL(int16_t)
-FILL(int32_t)
-FILL(int64_t)
-FILL(uint8_t)
-FILL(uint64_t)
-FILL(float)
-FILL(double)
-
-static const struct element {
-    mylib_type type;
-    void (*fill)(void *p, int start, int step);
-    double (*get)(const void *p, int i);
-} elements[] = {
-    {MYLIB_I8, fill_int8_t, get_int8_t},    {MYLIB_I16, fill_int16_t, get_int16_t},
-    {MYLIB_I32, fill_int32_t, get_int32_t}, {MYLIB_I64, fill_int64_t, get_int64_t},
-    {MYLIB_U8, fill_uint8_t, get_uint8_t},  {MYLIB_U64, fill_uint64_t, get_uint64_t},
-    {MYLIB_F32, fill_float, get_float},     {MYLIB_F64, fill_double, get_double},
-};
-
+/* The operands are converted from f64 to each type, and the results back. */
 static void check_vectors(mylib_device device)
 {
-    static double a[LENGTH], b[LENGTH], out[LENGTH];
+    static double numbers[LENGTH], a[LENGTH], b[LENGTH], out[LENGTH];
     static const int64_t shape[1] = {LENGTH};
-    for (size_t k = 0; k < sizeof elements / sizeof *elements; k++) {
-        const struct element *e = &elements[k];
-        mylib_array result = {out, cpu, e->type, 1, shape, NULL};
-        mylib_array in[2] = {{a, cpu, e->type, 1, shape, NULL}, {b, cpu, e->type, 1, shape, NULL}};
+    double number = 2;
+    const mylib_array given = {numbers, cpu, MYLIB_F64, 1, shape, NULL};
+    const mylib_array two = {&number, cpu, MYLIB_F64, 0, NULL, NULL};
+    for (mylib_type type = MYLIB_I8; type <= MYLIB_F64; type++) {
+        mylib_array result = {out, cpu, type, 1, shape, NULL};
+        mylib_array in[2] = {{a, cpu, type, 1, shape, NULL}, {b, cpu, type, 1, shape, NULL}};
         char text[160];
         int sums = 0, quotients = 0;
-        e->fill(a, 1, 1);
-        e->fill(b, 2, 0);
-        if (!ok("vector + vector", mylib_map(MYLIB_OP_add, device, NULL, &result, in)))
+        for (int i = 0; i < LENGTH; i++)
+            numbers[i] = i % 100 + 1;
+        if (!ok("to the type", mylib_copy_array(NULL, &in[0], &given)) ||
+            !ok("fill", mylib_copy_array(NULL, &in[1], &two)) ||
+            !ok("vector + vector", mylib_map(MYLIB_OP_add, device, NULL, &result, in)) ||
+            !ok("to f64", mylib_copy_array(NULL, &given, &result)))
             continue;
         for (int i = 0; i < LENGTH; i++)
-            sums += e->get(out, i) == i % 100 + 3;
-        if (!ok("vector // vector", mylib_map(MYLIB_OP_floor_divide, device, NULL, &result, in)))
+            sums += numbers[i] == i % 100 + 3;
+        if (!ok("vector // vector", mylib_map(MYLIB_OP_floor_divide, device, NULL, &result, in)) ||
+            !ok("to f64", mylib_copy_array(NULL, &given, &result)))
             continue;
         for (int i = 0; i < LENGTH; i++)
-            quotients += (int)e->get(out, i) == (i % 100 + 1) / 2;
+            quotients += numbers[i] == (i % 100 + 1) / 2;
         snprintf(text, sizeof text, "%-3s vectors of %d: + right in %d places, // in %d",
-                 mylib_type_name(e->type), LENGTH, sums, quotients);
+                 mylib_type_name(type), LENGTH, sums, quotients);
         show(sums == LENGTH && quotients == LENGTH, text);
     }
-
-    /* f16: 1.0 + 2.0 = 3.0, in bits. */
-    uint16_t h[3] = {0x3c00, 0x4000, 0};
-    mylib_array result = {&h[2], cpu, MYLIB_F16, 0, NULL, NULL};
-    mylib_array in[2] = {{&h[0], cpu, MYLIB_F16, 0, NULL, NULL},
-                         {&h[1], cpu, MYLIB_F16, 0, NULL, NULL}};
-    if (ok("f16", mylib_map(MYLIB_OP_add, device, NULL, &result, in)))
-        show(h[2] == 0x4200, "f16 1 + 2 = 3");
 
     /* c64: the modulus of 3 + 4i is a real number. */
     float z[2] = {3, 4}, modulus = 0;

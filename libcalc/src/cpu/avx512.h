@@ -2,10 +2,9 @@
  * avx512.h - AVX-512 intrinsics for loops that compilers vectorize badly or not at all: products of
  * complex numbers, f16 converted in registers, minima and maxima, and remainders of floats.
  *
- * Part of kernels.c, for level v4 only.  A kernel here returns the bits and flags of the plain one.
+ * For level v4 only.  A kernel here returns the bits and flags of the plain one.
  */
-#ifndef MYLIB_AVX512_H
-#define MYLIB_AVX512_H
+#pragma once
 
 #include "cpu/elementwise.h"
 
@@ -332,5 +331,3 @@ KERNEL(remainder_vectors_f16)
 #else
 #define IN_VECTORS(op, s) op##_kernel_##s
 #endif
-
-#endif /* MYLIB_AVX512_H */

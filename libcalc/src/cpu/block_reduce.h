@@ -2,14 +2,13 @@
  * block_reduce.h - reductions of one block of contiguous terms: sums, products, minima, maxima and
  * sums of products.
  *
- * Part of kernels.c.  mylib.h promises the order of the terms, so it must not change: rows of 256
- * lanes are combined lane by lane, then the lanes pairwise.
+ * mylib.h promises the order of the terms, so it must not change: rows of 256 lanes are combined
+ * lane by lane, then the lanes pairwise.
  *
  * These loops stay macros.  For force-inlined functions clang makes worse code: it unrolls them
  * before it knows the operation.
  */
-#ifndef MYLIB_BLOCK_REDUCE_H
-#define MYLIB_BLOCK_REDUCE_H
+#pragma once
 
 #include "counting.h"
 #include "cpu/half.h"
@@ -569,5 +568,3 @@ static mylib_block_reduce *lookup_block_dot(mylib_type type)
 {
     return type == MYLIB_F32 ? dot_block_f32 : type == MYLIB_F64 ? dot_block_f64 : NULL;
 }
-
-#endif /* MYLIB_BLOCK_REDUCE_H */

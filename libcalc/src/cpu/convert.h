@@ -1,11 +1,7 @@
 /*
  * convert.h - conversions between any two types and any strides: convert().
- *
- * Part of kernels.c.  To add a type, add its rows to ops.h and its conversion from floats to
- * scalar_ops.h.
  */
-#ifndef MYLIB_CONVERT_H
-#define MYLIB_CONVERT_H
+#pragma once
 
 #include "cpu/half.h"
 #include "cpu/loops.h"
@@ -195,5 +191,3 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
         mylib_restore_flags(flags);
 }
 #undef CONVERTED_NBYTES
-
-#endif /* MYLIB_CONVERT_H */

@@ -1,12 +1,10 @@
 /*
  * division.h - divide, floor_divide and remainder of integers: op_division_s.
  *
- * Part of kernels.c.  Processors have no vector instruction for integer division.  Division by one
- * number multiplies by its reciprocal; division by an array goes through floats if they are exact
- * enough.
+ * Processors have no vector instruction for integer division.  Division by one number multiplies by
+ * its reciprocal; division by an array goes through floats if they are exact enough.
  */
-#ifndef MYLIB_DIVISION_H
-#define MYLIB_DIVISION_H
+#pragma once
 
 #include "cpu/variants.h"
 
@@ -313,5 +311,3 @@ DIVISION(remainder)
 #undef DIVIDE_VECTORS_64
 #undef DIVIDE_VECTORS_32
 #undef DIVIDE_VECTORS_16
-
-#endif /* MYLIB_DIVISION_H */

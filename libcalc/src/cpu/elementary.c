@@ -9,8 +9,6 @@
  * A function is a loop over whole groups of contiguous elements.  Everything else goes through
  * packed blocks: strided operands, single numbers, and the elements after the last whole group.
  *
- * With AVX-512, the loops of functions of f32 are in lanes.h.
- *
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
  */
@@ -50,7 +48,6 @@ static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, con
                        to + (m - 1) * f->size, 0);
 }
 
-/* Computes n elements of any strides. */
 static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,
                          ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
@@ -357,7 +354,6 @@ KERNEL(nextafter_own_f16)
         return 1; \
     }
 
-/* An integer of the size of a float. */
 #define WORD_f32 uint32_t
 #define WORD_f64 uint64_t
 
@@ -536,7 +532,6 @@ MYLIB_LANES_BINARY(LANES_BINARY)
 #undef QUICK
 #endif
 
-/* The loop of a function, and the elements of its group. */
 typedef struct own_loop {
     function_loop *loop;
     ptrdiff_t group;
@@ -600,7 +595,6 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define FLOAT_BINARY(op, s) \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a), ELEMENT(s, b))) \
     ELEMENTARY_KERNEL(op, s, 1)
-/* Computes one element at a time, by a call. */
 #define COMPLEX(op, s, is_binary, value) \
     NOINLINE static int op##_loop_##s(ptrdiff_t n, char *out, const char *a, const char *b) \
     { \

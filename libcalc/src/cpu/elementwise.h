@@ -1,13 +1,11 @@
 /*
  * elementwise.h - a kernel for each row of the table and each type: op_kernel_s.
  *
- * Part of kernels.c.  The loops are plain C that the compiler vectorizes: if operands are
- * contiguous, or one of them is a single number, the strides are constants.  Operands need no
- * alignment.  `out` may be an input with the same stride.  Callers handle any other overlap
- * (cpu/run.c): the vector loops assume none.
+ * The loops are plain C that the compiler vectorizes: if operands are contiguous, or one of them is
+ * a single number, the strides are constants.  Operands need no alignment.  `out` may be an input
+ * with the same stride.  Callers handle any other overlap (cpu/run.c): the vector loops assume none.
  */
-#ifndef MYLIB_ELEMENTWISE_H
-#define MYLIB_ELEMENTWISE_H
+#pragma once
 
 #include "cpu/half.h"
 #include "cpu/loops.h"
@@ -311,5 +309,3 @@ MYLIB_ARITHMETIC(ROW)
 #undef GROUP
 
 END_WITHOUT_CHOICES
-
-#endif /* MYLIB_ELEMENTWISE_H */

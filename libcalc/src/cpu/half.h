@@ -1,10 +1,7 @@
 /*
  * half.h - f16 computed in f32: conversions of whole blocks, and kernels between two conversions.
- *
- * Part of kernels.c.
  */
-#ifndef MYLIB_HALF_H
-#define MYLIB_HALF_H
+#pragma once
 
 #include "cpu/loops.h"
 
@@ -62,7 +59,6 @@ NOINLINE static void widen(ptrdiff_t n, float *dst, const char *src)
 #endif
 }
 
-/* Converts f32 to f16 at any address. */
 NOINLINE static void narrow(ptrdiff_t n, char *dst, const float *src)
 {
     ptrdiff_t i = 0;
@@ -174,23 +170,18 @@ static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdif
 }
 
 /* f16 comes before f32 in the table, and calls its kernels. */
-#define HALF_BINARY(op, s) \
+#define HALF_KERNEL(op, s, binary) \
     KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) \
     { \
-        half_kernel(op##_kernel_f32, 1, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
+        half_kernel(op##_kernel_f32, binary, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, \
+                    sb); \
     }
-#define HALF_UNARY(op, s) \
-    KERNEL(op##_kernel_f32); \
-    KERNEL(op##_kernel_##s) \
-    { \
-        half_kernel(op##_kernel_f32, 0, MYLIB_OP_##op >= MYLIB_OP_rint, n, out, so, a, sa, b, sb); \
-    }
+#define HALF_BINARY(op, s) HALF_KERNEL(op, s, 1)
+#define HALF_UNARY(op, s) HALF_KERNEL(op, s, 0)
 #define HALF_COMPARE(op, s) \
     KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, b, sb); }
 #define HALF_TEST(op, s) \
     KERNEL(op##_kernel_f32); \
     KERNEL(op##_kernel_##s) { half_comparison(op##_kernel_f32, n, out, so, a, sa, a, 0); }
-
-#endif /* MYLIB_HALF_H */

@@ -5,11 +5,8 @@
  * is_rare.  A value is rare if its f64, whose relative error is below 2^-37, is too near to the
  * middle of two f32 to show which it rounds to, or if the argument is special.  Other values raise
  * no flag.  They were compared with op_f32(x) for all x, and for some 10^8 pairs of two arguments.
- *
- * scripts/fits/lanes.py computes the constants and their errors.
  */
-#ifndef MYLIB_LANES_H
-#define MYLIB_LANES_H
+#pragma once
 
 #include "elementary.h"
 
@@ -34,7 +31,6 @@ static ALWAYS_INLINE __m512i bits_of_f64s(__m512d x) { return _mm512_castpd_si51
 static ALWAYS_INLINE __m512d f64s_of_bits(__m512i x) { return _mm512_castsi512_pd(x); }
 static ALWAYS_INLINE __m512i all_u64(uint64_t x) { return _mm512_set1_epi64((long long)x); }
 
-/* Loads 16 numbers, and widens them. */
 static ALWAYS_INLINE t_f64_pair load_wide(const char *p)
 {
     const t_f64_pair wide = {_mm512_cvtps_pd(_mm256_loadu_ps((const float *)p)),
@@ -55,7 +51,6 @@ static ALWAYS_INLINE __m512d entries(const double *table, __m512i index)
 }
 
 #define FMA_F64 _mm512_fmadd_pd
-/* Returns a b + c. */
 static ALWAYS_INLINE __m512d fma_with(__m512d a, __m512d b, double c)
 {
     return _mm512_fmadd_pd(a, b, all_f64(c));
@@ -383,7 +378,6 @@ static ALWAYS_INLINE __m512d power_of_product(__m512d product)
     const __m512d m = within + all_f64(SIXTEENTHS_MAGIC);
     return power_and_rest(bits_of_f64s(m), within - (m - all_f64(SIXTEENTHS_MAGIC)));
 }
-/* Compares the sizes of 16 products. */
 #define COMPARE_SIZES(product, predicate, limit) \
     _mm512_kunpackb(_mm512_cmp_pd_mask(_mm512_abs_pd(product.b), all_f64(limit), predicate), \
                     _mm512_cmp_pd_mask(_mm512_abs_pd(product.a), all_f64(limit), predicate))
@@ -593,5 +587,3 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 #define MYLIB_LANES_BINARY(X) X(arctan2, arctan2_hard_loop_f32) X(power, power_steps_f32)
 
 #endif /* __AVX512BW__ */
-
-#endif /* MYLIB_LANES_H */

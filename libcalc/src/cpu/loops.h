@@ -1,11 +1,10 @@
 /*
  * loops.h - macros for all kernels: loads and stores, and hints to compilers about loops.
  *
- * Only kernels.c and the headers that it unites include this file.  They make one unit, which is
- * compiled once for each level, and everything in it is static.
+ * For kernels.c and elementary.c, and the headers that they unite: each makes one unit, which is
+ * compiled once for each level, with everything in it static.
  */
-#ifndef MYLIB_LOOPS_H
-#define MYLIB_LOOPS_H
+#pragma once
 
 #include <stdint.h>
 #include <string.h>
@@ -167,5 +166,3 @@ static void pack_strided(ptrdiff_t w, ptrdiff_t n, char *dst, const char *src, p
     else
         pack_u64(n, dst, src, is_reversed);
 }
-
-#endif /* MYLIB_LOOPS_H */

@@ -1,8 +1,7 @@
 /*
  * cpu/reduce.c - reductions on the CPU, in the order of mylib.h.
  *
- * A program computes the terms; for the elements of an array it is a copy, and they are read in
- * place.  There are three ways through memory, all with the same order of terms: along the terms
+ * There are three ways through memory, all with the same order of terms: along the terms
  * (reduce_along.c), across the outputs, and by narrow rows (both in reduce_across.c).  This file
  * makes the program of the terms, chooses the way, and cuts the work into tasks.
  *
@@ -201,7 +200,6 @@ static void combine_groups(const mylib_reducer *r)
                             r->partial + i * run * r->size, run);
 }
 
-/* Cuts the work into tasks, and runs them on as many threads as pay off. */
 static void run_tasks(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -233,7 +231,6 @@ static void run_tasks(mylib_reducer *r)
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* Stores the sum or product of no terms. */
 static void store_identity(const mylib_reducer *r)
 {
     t_c128 identity;

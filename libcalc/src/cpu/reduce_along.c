@@ -186,7 +186,6 @@ typedef struct source {
     char **data;
 } source;
 
-/* Returns where the elements of input k are in the panel. */
 static char *panel_of(const mylib_reducer *r, const source *s, int k)
 {
     char *panel = s->panel;
@@ -195,7 +194,6 @@ static char *panel_of(const mylib_reducer *r, const source *s, int k)
     return panel;
 }
 
-/* Computes n terms from t on in `out`. */
 static void compute_terms(const mylib_reducer *r, const source *s, int64_t t, int64_t n, char *out)
 {
     if (s->panel != NULL) {
@@ -285,7 +283,6 @@ static int64_t blocks_at_once(const mylib_reducer *r)
     return is_exact && is_in_place(r, r->term_input[0]) ? MYLIB_BLOCKS_AT_ONCE : 1;
 }
 
-/* Reduces the blocks of group g of one output. */
 static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *result)
 {
     t_c128 levels[64], value;

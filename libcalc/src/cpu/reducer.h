@@ -2,8 +2,7 @@
  * reducer.h - shared by the CPU's reductions: the reducer, its terms, and the pairwise tree over
  * blocks.
  */
-#ifndef MYLIB_CPU_REDUCER_H
-#define MYLIB_CPU_REDUCER_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -154,7 +153,6 @@ static inline int64_t block_terms(const mylib_reducer *r, int64_t block)
     return mylib_lesser(r->terms - block * MYLIB_BLOCK_TERMS, MYLIB_BLOCK_TERMS);
 }
 
-/* Finds the blocks of group g. */
 static inline void group_blocks(const mylib_reducer *r, int64_t g, int64_t *begin, int64_t *end)
 {
     *begin = g * r->group;
@@ -215,7 +213,6 @@ static inline char *block_tree_result(const mylib_reducer *r, block_tree *tree)
     return row;
 }
 
-/* Returns the levels of a tree over `blocks` blocks. */
 static inline int block_tree_levels(int64_t blocks)
 {
     int levels = 1;
@@ -236,5 +233,3 @@ static inline int is_better(const mylib_reducer *r, const block_tree *tree, int6
     combine(r, 1, (char *)&both, value);
     return memcmp(&both, before, (size_t)r->size) != 0;
 }
-
-#endif /* MYLIB_CPU_REDUCER_H */

@@ -113,7 +113,6 @@ static void run_task(void *context, int thread, int64_t i)
     run_range(t->r, thread, begin, begin + mylib_lesser(t->size, rest), t->bypass);
 }
 
-/* Runs all elements, on as many threads as pay off. */
 static void run_layout(const cpu_run *r)
 {
     const mylib_layout *l = r->layout;

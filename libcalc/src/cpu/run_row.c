@@ -3,7 +3,7 @@
  *
  * A row is cut into blocks, and a block goes through all statements before the next one begins, so
  * that intermediate values stay in the L1 cache.  Statements read inputs in place; the last
- * statement writes to the output, or past the cache.  Threads and layouts belong in run.c.
+ * statement writes to the output, or past the cache.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -102,7 +102,6 @@ int64_t mylib_widest_size(const mylib_program *p, int64_t least)
     return widest;
 }
 
-/* Chooses the elements of a block, and computes the memory for them. */
 static void choose_block(mylib_row_program *rp)
 {
     const mylib_program *p = rp->program;
@@ -248,7 +247,6 @@ static void run_call_in_lines(const mylib_row_program *rp, const mylib_call *c,
         call_kernel(rp, c, n - done, data[0] + done * size, data, done);
 }
 
-/* Loads elements [begin, end) of the inputs into the cache. */
 static void prefetch(const mylib_row_program *rp, int64_t begin, int64_t end, char *const *data)
 {
     for (int k = 1; k < rp->operands; k++) {

@@ -1,11 +1,9 @@
 /*
  * run_row.h - runs a program's statements over rows of elements, block by block.
  *
- * A row is the innermost loop of a layout: each operand has one pointer and one stride.  run.c and
- * reduce.c walk from row to row.
+ * A row is the innermost loop of a layout: each operand has one pointer and one stride.
  */
-#ifndef MYLIB_RUN_ROW_H
-#define MYLIB_RUN_ROW_H
+#pragma once
 
 #include "counting.h"
 #include "internal.h"
@@ -93,5 +91,3 @@ static inline int mylib_choose_threads(int64_t nbytes)
 /* Computes a row of a program of one statement, without binding it first: for short arrays. */
 void mylib_run_single_statement(const mylib_program *program, int64_t n, char *const *data,
                                 const int64_t *strides);
-
-#endif /* MYLIB_RUN_ROW_H */

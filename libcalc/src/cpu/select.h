@@ -1,10 +1,9 @@
 /*
  * select.h - out[i] = mask[i] ? a[i] : b[i].
  *
- * Part of kernels.c.  The loops move elements by size, whatever their type.
+ * The loops move elements by size, whatever their type.
  */
-#ifndef MYLIB_SELECT_H
-#define MYLIB_SELECT_H
+#pragma once
 
 #include "cpu/loops.h"
 
@@ -39,7 +38,6 @@ SELECT(u32)
 SELECT(u64)
 #undef SELECT
 
-/* Moves 16 bytes at a time. */
 static void select_c128(ptrdiff_t n, char *out, ptrdiff_t so, const char *mask, ptrdiff_t sm,
                         const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {
@@ -62,5 +60,3 @@ static mylib_selection *lookup_selection(mylib_type type)
         return select_c128;
     }
 }
-
-#endif /* MYLIB_SELECT_H */

@@ -1,12 +1,10 @@
 /*
  * stream.h - stores past the cache, which save reading each line before it is overwritten.
  *
- * Part of kernels.c.  Memory-bound operations have loops that store from registers; run_row.c
- * computes the others into a block and copies it.  Other threads may read the stored data only
- * after stream_fence().
+ * Memory-bound operations have loops that store from registers; run_row.c computes the others into
+ * a block and copies it.  Other threads may read the stored data only after stream_fence().
  */
-#ifndef MYLIB_STREAM_H
-#define MYLIB_STREAM_H
+#pragma once
 
 #include "counting.h"
 #include "cpu/avx512.h"
@@ -190,5 +188,3 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
     (void)op, (void)type;
     return NULL;
 }
-
-#endif /* MYLIB_STREAM_H */

@@ -6,8 +6,6 @@
  * caller computes alone while all workers are busy, so no caller waits for a free thread, and
  * concurrent callers share the workers.  The pool starts workers when a job first needs them and
  * keeps them.  A worker without a job spins for a moment, then sleeps.
- *
- * A child made by fork() has no workers, and starts its own.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -258,7 +256,6 @@ static void start_workers(int wanted)
     pthread_attr_destroy(&attributes);
 }
 
-/* Lets workers join a job. */
 static void open_job(job *j)
 {
     job **at = &open_jobs;
@@ -331,7 +328,7 @@ static void in_child(void)
     retry_ns = 0;
 }
 
-/* Before the constructors of a program that links the static library: they may call it. */
+/* 101: as choose_level(). */
 __attribute__((constructor(101))) static void prepare(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);

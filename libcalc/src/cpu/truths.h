@@ -1,11 +1,10 @@
 /*
  * truths.h - seeks or counts the elements that are true: that differ from 0, or are NaN.
  *
- * Part of kernels.c.  An element is true if some bit is set, except the signs of floating-point
- * numbers.  So four sizes of integers serve all types, and no flag is raised.
+ * An element is true if some bit is set, except the signs of floating-point numbers.  So four sizes
+ * of integers serve all types, and no flag is raised.
  */
-#ifndef MYLIB_TRUTHS_H
-#define MYLIB_TRUTHS_H
+#pragma once
 
 #include "counting.h"
 #include "cpu/loops.h"
@@ -245,5 +244,3 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 #undef SPANS_PER_LOOK
 #undef PIECE_NBYTES
 #undef SPAN_NBYTES
-
-#endif /* MYLIB_TRUTHS_H */

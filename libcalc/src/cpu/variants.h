@@ -1,11 +1,8 @@
 /*
  * variants.h - better forms of some rows, on any processor: signs of f16, complex numbers as pairs,
  * quiet minima and maxima, and costly operations that pack strided operands in blocks.
- *
- * Part of kernels.c, whose lookup prefers them.
  */
-#ifndef MYLIB_VARIANTS_H
-#define MYLIB_VARIANTS_H
+#pragma once
 
 #include "cpu/avx512.h"
 #include "cpu/elementwise.h"
@@ -156,5 +153,3 @@ static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptr
 }
 #undef PACK_NBYTES
 #undef PACK_BLOCK
-
-#endif /* MYLIB_VARIANTS_H */

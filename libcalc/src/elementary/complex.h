@@ -9,8 +9,7 @@
  * Code that several functions share, and each function of c128, is compiled as a call: loops over
  * them are not vectorized.
  */
-#ifndef MYLIB_COMPLEX_H
-#define MYLIB_COMPLEX_H
+#pragma once
 
 #include "elementary/hyperbolic.h"
 #include "elementary/inverse.h"
@@ -84,7 +83,6 @@ MYLIB_FN t_dd dd_of_extended(t_extended x)
 MYLIB_FN t_c128 times_i(t_c128 z) { return make_c128(-z.im, z.re); }
 MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 
-/* Defines op_c64 by op_c128. */
 #define DEFINE_COMPLEX_NARROW(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \
@@ -507,5 +505,3 @@ MYLIB_FN_APART t_c128 arctanh_c128(t_c128 z)
 MYLIB_FN t_c128 arctan_c128(t_c128 z) { return times_minus_i(arctanh_c128(times_i(z))); }
 DEFINE_COMPLEX_NARROW(arctanh)
 DEFINE_COMPLEX_NARROW(arctan)
-
-#endif /* MYLIB_COMPLEX_H */

@@ -10,8 +10,7 @@
  * Special values are NumPy's: z^0 is 1 and z^1 is z; 0^w is 0 if the real part of w is positive,
  * else NaN.
  */
-#ifndef MYLIB_COMPLEX_POWER_H
-#define MYLIB_COMPLEX_POWER_H
+#pragma once
 
 #include "elementary/complex.h"
 #include "elementary/power.h"
@@ -254,5 +253,3 @@ MYLIB_FN t_c64 power_c64(t_c64 z, t_c64 w)
     const t_c128 result = power_c128(make_c128(z.re, z.im), make_c128(w.re, w.im));
     return make_c64((float)result.re, (float)result.im);
 }
-
-#endif /* MYLIB_COMPLEX_POWER_H */

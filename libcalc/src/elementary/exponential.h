@@ -4,11 +4,8 @@
  * With n the integer nearest to x / ln 2, x = n ln 2 + r and e^x = 2^n e^r, |r| <= 0.3466.  r is a
  * sum rh + rl, and e^r = 1 + rh + rh^2/2 + tail, whose first three terms are added with their
  * errors; the tail, from rh^3/6 on, is at most 0.007, so its errors matter little.
- *
- * scripts/fits/exponential.py computes the constants and their errors.
  */
-#ifndef MYLIB_EXPONENTIAL_H
-#define MYLIB_EXPONENTIAL_H
+#pragma once
 
 #include "elementary/numbers.h"
 
@@ -228,5 +225,3 @@ MYLIB_FN double expm1_near(float x) { return expm1_within(clamp_f32(x, 200)); }
 DEFINE_NARROW(exp)
 DEFINE_F16(exp2)
 DEFINE_NARROW(expm1)
-
-#endif /* MYLIB_EXPONENTIAL_H */

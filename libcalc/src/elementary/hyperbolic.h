@@ -1,11 +1,9 @@
 /*
  * hyperbolic.h - sinh, cosh, tanh and their inverses.
  *
- * In f64 each is hi + lo with a relative error of about 2^-56.  scripts/fits/hyperbolic.py computes
- * the constants and their errors.
+ * In f64 each is hi + lo with a relative error of about 2^-56.
  */
-#ifndef MYLIB_HYPERBOLIC_H
-#define MYLIB_HYPERBOLIC_H
+#pragma once
 
 #include "elementary/exponential.h"
 #include "elementary/hypot.h"
@@ -320,5 +318,3 @@ MYLIB_FN float arccosh_f32(float x)
 DEFINE_F16(arcsinh)
 DEFINE_F16(arccosh)
 DEFINE_NARROW(arctanh)
-
-#endif /* MYLIB_HYPERBOLIC_H */

@@ -1,8 +1,7 @@
 /*
  * hypot.h - sqrt(x^2 + y^2) of f16, f32 and f64.
  */
-#ifndef MYLIB_HYPOT_H
-#define MYLIB_HYPOT_H
+#pragma once
 
 #include "elementary/numbers.h"
 #include "modulus.h"
@@ -27,5 +26,3 @@ MYLIB_FN t_f16 hypot_f16(t_f16 x, t_f16 y)
 {
     return f16_from_f64(hypot_to_odd(f64_from_f16(x), f64_from_f16(y)));
 }
-
-#endif /* MYLIB_HYPOT_H */

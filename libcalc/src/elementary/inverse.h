@@ -1,10 +1,7 @@
 /*
  * inverse.h - arcsin, arccos, arctan, arctan2.
- *
- * scripts/fits/inverse.py computes the constants.
  */
-#ifndef MYLIB_INVERSE_H
-#define MYLIB_INVERSE_H
+#pragma once
 
 #include "trigonometric.h"
 
@@ -306,5 +303,3 @@ MYLIB_FN float arccos_f32(float x)
     return mend(x, y, 0x1.04c444p-12f, 0x1.920f6ap0f);
 }
 DEFINE_F16(arccos)
-
-#endif /* MYLIB_INVERSE_H */

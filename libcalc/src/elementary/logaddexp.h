@@ -5,11 +5,8 @@
  * negative the two terms may cancel, so the logarithm is a sum with a relative error of 2^-71.
  * Exponential and logarithm are as in exponential.h and logarithm.h, except that the first terms of
  * their series are sums too.
- *
- * scripts/fits/logaddexp.py computes the constants and their errors.
  */
-#ifndef MYLIB_LOGADDEXP_H
-#define MYLIB_LOGADDEXP_H
+#pragma once
 
 #include "elementary/exponential.h"
 #include "elementary/logarithm.h"
@@ -376,5 +373,3 @@ MYLIB_FN t_f16 logaddexp_f16(t_f16 x, t_f16 y)
 {
     return f16_from_f64(signed_to_odd(logaddexp_wide(f64_from_f16(x), f64_from_f16(y))));
 }
-
-#endif /* MYLIB_LOGADDEXP_H */

@@ -4,11 +4,8 @@
  * x = 2^k (1 + f), 1 + f between the square roots of 1/2 and 2, and log x = k ln 2 + log(1 + f).
  * With s = 2 f / (2 + f), log(1 + f) = 2 artanh(s/2) = s + s^3 (1/12 + s^2/80 + ...).  s is
  * computed with its error; the rest is at most 0.0034, so its errors matter little.
- *
- * scripts/fits/logarithm.py computes the constants and their errors.
  */
-#ifndef MYLIB_LOGARITHM_H
-#define MYLIB_LOGARITHM_H
+#pragma once
 
 #include "elementary/numbers.h"
 
@@ -260,5 +257,3 @@ DEFINE_F16(log)
 DEFINE_NARROW(log2)
 DEFINE_F16(log10)
 DEFINE_F16(log1p)
-
-#endif /* MYLIB_LOGARITHM_H */

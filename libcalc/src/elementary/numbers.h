@@ -7,8 +7,7 @@
  * branch, so that loops over elements become vector code; only fma_emulated() branches, for far
  * exponents.
  */
-#ifndef MYLIB_NUMBERS_H
-#define MYLIB_NUMBERS_H
+#pragma once
 
 #include "bits.h"
 #include "roots.h"
@@ -137,7 +136,6 @@ MYLIB_FN double fma_emulated(double a, double b, double c)
 
 #endif /* !__CUDA_ARCH__ */
 
-/* Three steps of Horner's rule for a polynomial in z. */
 MYLIB_FN_IN_LINE double horner_3(double z, double p, double a, double b, double c)
 {
     return FMA(z, FMA(z, FMA(z, p, a), b), c);
@@ -410,5 +408,3 @@ MYLIB_FN double quotient_near(double n, double d)
     DEFINE_F16(op)
 #define DEFINE_F16(op) \
     MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(widen_f16(x))); }
-
-#endif /* MYLIB_NUMBERS_H */

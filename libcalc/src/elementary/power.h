@@ -4,11 +4,8 @@
  * y log |x| may be as large as 745, so log |x| is a sum with a relative error of 2^-65.3: as in
  * logarithm.h, except that s^3/12 is a sum too.  The exponential is that of exponential.h.  Both
  * have short dependency chains.
- *
- * scripts/fits/power.py computes the constants and their errors.
  */
-#ifndef MYLIB_POWER_H
-#define MYLIB_POWER_H
+#pragma once
 
 #include "elementary/exponential.h"
 #include "elementary/logarithm.h"
@@ -217,5 +214,3 @@ MYLIB_FN float power_f32(float x, float y)
     const t_dd log = power_first_f32(x);
     return power_is_rare_f32(x, y, log) ? power_hard_f32(x, y) : power_second_f32(x, y, log);
 }
-
-#endif /* MYLIB_POWER_H */

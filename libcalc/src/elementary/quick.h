@@ -5,11 +5,8 @@
  * is special, or if the sum of the pair, whose relative error is below QUICK_ERROR, is too near to
  * the middle of two floats to show which it rounds to.  The values were compared with op_f32(x) for
  * all x.
- *
- * scripts/fits/quick.py computes the constants and their errors.
  */
-#ifndef MYLIB_QUICK_H
-#define MYLIB_QUICK_H
+#pragma once
 
 #include "elementary/numbers.h"
 
@@ -243,5 +240,3 @@ MYLIB_FN t_quick cbrt_quick_f32(float x)
 }
 
 #endif /* MYLIB_HAS_QUICK */
-
-#endif /* MYLIB_QUICK_H */

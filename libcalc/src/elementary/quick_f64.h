@@ -6,11 +6,8 @@
  * its f64 is too near to the middle of two f32 to show which it rounds to.  The values were
  * compared with op_f32(x) for all x, with estimates of 1 / d that are wrong by 1.5 * 2^-20, and for
  * some 10^8 pairs of two arguments.
- *
- * scripts/fits/quick.py computes the constants and their errors.
  */
-#ifndef MYLIB_QUICK_F64_H
-#define MYLIB_QUICK_F64_H
+#pragma once
 
 #include "elementary/inverse.h"
 #include "elementary/power.h"
@@ -420,5 +417,3 @@ MYLIB_FN t_quick power_quick_f64(float x, float y)
                            is_special | is_subnormal | is_within_of_middle(value, 0x800)};
     return quick;
 }
-
-#endif /* MYLIB_QUICK_F64_H */

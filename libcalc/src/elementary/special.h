@@ -1,10 +1,7 @@
 /*
  * special.h - cbrt and erf.
- *
- * scripts/fits/special.py computes the constants.
  */
-#ifndef MYLIB_SPECIAL_H
-#define MYLIB_SPECIAL_H
+#pragma once
 
 #include "elementary/exponential.h"
 
@@ -147,5 +144,3 @@ MYLIB_FN double erf_ratio(double t)
     p = horner_3(t, p, -0x1.f126295905b4bp-13, 0x1.266024ed14a3dp-9, -0x1.7d70ca71ef6c1p-6);
     return FMA(t, p, 0x1.708b486079f8cp-2);
 }
-
-#endif /* MYLIB_SPECIAL_H */

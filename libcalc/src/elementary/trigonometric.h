@@ -4,11 +4,8 @@
  * f64: x = quarter * pi/2 + r + tail with |r| <= pi/4, then one polynomial for the sine and one for
  * the cosine of r.  Below 2^22 the reduction is Cody and Waite's, in three steps of fma; above, and
  * for infinities, Payne and Hanek's, with 192 bits of 2/pi.
- *
- * scripts/fits/trigonometric.py computes the constants.
  */
-#ifndef MYLIB_TRIGONOMETRIC_H
-#define MYLIB_TRIGONOMETRIC_H
+#pragma once
 
 #include "numbers.h"
 
@@ -305,5 +302,3 @@ MYLIB_FN t_f16 deg2rad_f16(t_f16 x) { return f16_from_f64(deg2rad_f32((float)f64
 MYLIB_FN double rad2deg_f64(double x) { return x * 0x1.ca5dc1a63c1f8p5; }
 MYLIB_FN float rad2deg_f32(float x) { return x * 0x1.ca5dcp5f; }
 MYLIB_FN t_f16 rad2deg_f16(t_f16 x) { return f16_from_f64(rad2deg_f32((float)f64_from_f16(x))); }
-
-#endif /* MYLIB_TRIGONOMETRIC_H */
