@@ -3,7 +3,7 @@
  *
  * The mode is how results are rounded, whether denormal numbers count as zeros, and which
  * exceptions trap.  Callers may have changed it (a library built with -ffast-math does so when it
- * is loaded).  So every entry point that computes enters the default mode, and leaves it at the end.
+ * is loaded).  So every entry point that computes enters the default mode and leaves it at the end.
  * That restores the caller's mode and keeps all flags, old and new.
  *
  * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.

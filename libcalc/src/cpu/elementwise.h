@@ -3,7 +3,7 @@
  *
  * The loops are plain C that the compiler vectorizes: if operands are contiguous, or one of them is
  * a single number, the strides are constants.  Operands need no alignment.  `out` may be an input
- * with the same stride.  Callers handle any other overlap (cpu/run.c): the vector loops assume none.
+ * with the same stride.  Callers handle any other overlap (cpu/run.c): vector loops assume none.
  */
 #pragma once
 

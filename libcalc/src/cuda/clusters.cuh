@@ -1,8 +1,7 @@
 /*
  * clusters.cuh - combines the results of the thread blocks of a cluster.
  */
-#ifndef MYLIB_CLUSTERS_CUH
-#define MYLIB_CLUSTERS_CUH
+#pragma once
 
 #include "reduce_values.cuh"
 
@@ -114,5 +113,3 @@ __device__ __forceinline__ void finish_in_cluster(F f, const reduce_args &args,
 #endif
 
 } // namespace
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * cuda_internal.h - declarations that the CUDA backend's files share.  Compiles as C and CUDA C++.
  */
-#ifndef MYLIB_CUDA_INTERNAL_H
-#define MYLIB_CUDA_INTERNAL_H
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -331,5 +330,3 @@ cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stre
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_CUDA_INTERNAL_H */

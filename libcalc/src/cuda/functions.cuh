@@ -2,8 +2,7 @@
  * functions.cuh - the functions of ops.h as types: function<OP, T>::apply(a, b) returns a
  * function<OP, T>::type.  It ignores b if function<OP, T>::inputs is 1.
  */
-#ifndef MYLIB_FUNCTIONS_CUH
-#define MYLIB_FUNCTIONS_CUH
+#pragma once
 
 #include "interpreter.cuh"
 #include "../elementary.h"
@@ -120,5 +119,3 @@ constexpr int AT_ONCE = sizeof(T) < 4        ? 4
                                              : 4;
 
 } // namespace
-
-#endif /* MYLIB_FUNCTIONS_CUH */

@@ -19,8 +19,7 @@
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu, and streamed_kernel() for short rows of one input.
  */
-#ifndef MYLIB_CUDA_FUSED_H
-#define MYLIB_CUDA_FUSED_H
+#pragma once
 
 #include "../counting.h"
 #include "walk.h"
@@ -316,5 +315,3 @@ MYLIB_DEVICE_FN int mylib_fused_spaced(const mylib_fused_args *args, int32_t blo
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_CUDA_FUSED_H */

@@ -12,8 +12,7 @@
  * fused.cu       programs of several statements, and their reductions
  * functions.cu   single functions
  */
-#ifndef MYLIB_INTERPRETER_CUH
-#define MYLIB_INTERPRETER_CUH
+#pragma once
 
 #include <cuda_fp16.h>
 
@@ -370,5 +369,3 @@ __device__ __forceinline__ void step(int opcode, T (&acc)[N], const T (&x)[N], u
 }
 
 } // namespace
-
-#endif /* MYLIB_INTERPRETER_CUH */

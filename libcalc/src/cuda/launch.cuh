@@ -5,8 +5,7 @@
  * call then returns after 3.7 us, not 4.4.  Every kernel launched so begins with
  * wait_for_previous().
  */
-#ifndef MYLIB_LAUNCH_CUH
-#define MYLIB_LAUNCH_CUH
+#pragma once
 
 #include <atomic>
 
@@ -90,5 +89,3 @@ inline cudaError_t launch(const void *kernel, dim3 grid, int threads, const void
 }
 
 } // namespace
-
-#endif

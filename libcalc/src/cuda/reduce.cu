@@ -16,8 +16,8 @@
  * - lanes: terms of any type and strides; each thread of a thread block is a lane
  *   (reduce_lanes.cuh);
  * - columns: many adjacent outputs; a thread has one output, or 16 bytes of outputs in the carrying
- *   type, adjacent or spaced by the width of the thread block, and walks the pairwise tree over the lanes depth first, which keeps few values alive
- *   (reduce_columns.cuh).
+ *   type, adjacent or spaced by the width of the thread block; it walks the pairwise tree over the
+ *   lanes depth first, which keeps few values alive (reduce_columns.cuh).
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
  * tree over the blocks.  A second launch combines the groups of an output; a few groups of lanes

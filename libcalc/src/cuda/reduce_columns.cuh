@@ -1,8 +1,7 @@
 /*
  * reduce_columns.cuh - the kernel of many adjacent outputs: a thread has one, or some of them.
  */
-#ifndef MYLIB_REDUCE_COLUMNS_CUH
-#define MYLIB_REDUCE_COLUMNS_CUH
+#pragma once
 
 #include "reduce_lanes.cuh"
 
@@ -36,7 +35,7 @@ struct column_terms {
 
 /*
  * Finds the elements of a lane, or, for a tree, of lanes of one term each, the m-th to the
- * (m + ROWS - 1)-th: their numbers differ in the highest bits, in any order, which here is ascending.
+ * (m + ROWS - 1)-th: their numbers differ in the highest bits, and here ascend.
  */
 __device__ __forceinline__ column_terms find_column_terms(bool is_tree, int64_t from, int64_t to,
                                                           int lanes, int lane, int shift)
@@ -245,5 +244,3 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
 }
 
 } // namespace
-
-#endif

@@ -2,8 +2,7 @@
  * reduce_integers.cuh - the kernel of integers, whose order does not matter: vectors along
  * contiguous memory or across adjacent outputs.
  */
-#ifndef MYLIB_REDUCE_INTEGERS_CUH
-#define MYLIB_REDUCE_INTEGERS_CUH
+#pragma once
 
 #include "reduce_values.cuh"
 
@@ -92,8 +91,8 @@ __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], ui
 }
 
 /*
- * Columns of a thread that are single elements, `spacing` bytes apart, and not vectors; only `count`
- * of them exist, and the last one replaces the others.
+ * Columns of a thread that are single elements, `spacing` bytes apart, and not vectors.  Only
+ * `count` of them exist; the last one replaces the others.
  */
 struct spaced_columns {
     int64_t spacing;
@@ -295,5 +294,3 @@ __global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
 }
 
 } // namespace
-
-#endif

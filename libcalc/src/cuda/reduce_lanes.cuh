@@ -2,8 +2,7 @@
  * reduce_lanes.cuh - the kernel of terms of any type and strides: a warp takes a block of terms, or
  * a thread block does, whose threads are the lanes.
  */
-#ifndef MYLIB_REDUCE_LANES_CUH
-#define MYLIB_REDUCE_LANES_CUH
+#pragma once
 
 #include "clusters.cuh"
 
@@ -197,5 +196,3 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 }
 
 } // namespace
-
-#endif

@@ -1,8 +1,7 @@
 /*
  * reduce_rows.cuh - the kernel of contiguous terms: a warp reduces a block.
  */
-#ifndef MYLIB_REDUCE_ROWS_CUH
-#define MYLIB_REDUCE_ROWS_CUH
+#pragma once
 
 #include "reduce_values.cuh"
 
@@ -159,5 +158,3 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 }
 
 } // namespace
-
-#endif

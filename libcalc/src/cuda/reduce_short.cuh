@@ -2,8 +2,7 @@
  * reduce_short.cuh - the kernel of many outputs of few contiguous terms: tiles of rows in shared
  * memory.
  */
-#ifndef MYLIB_REDUCE_SHORT_CUH
-#define MYLIB_REDUCE_SHORT_CUH
+#pragma once
 
 #include "reduce_integers.cuh"
 
@@ -183,5 +182,3 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
 }
 
 } // namespace
-
-#endif

@@ -2,8 +2,7 @@
  * reduce_values.cuh - shared by the kernels of reduce.cu: loads terms as the type that carries
  * them, finds their places, combines the results of blocks, and stores outputs.
  */
-#ifndef MYLIB_REDUCE_VALUES_CUH
-#define MYLIB_REDUCE_VALUES_CUH
+#pragma once
 
 #include <type_traits>
 
@@ -370,5 +369,3 @@ __device__ __forceinline__ void finish_warps(F f, const reduce_args &args, const
 }
 
 } // namespace
-
-#endif

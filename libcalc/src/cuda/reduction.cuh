@@ -5,8 +5,7 @@
  * A functor F combines two values of any type; F::REDUCTION is the reduction that it stands for, or
  * -1 if that is chosen at run time.
  */
-#ifndef MYLIB_REDUCTION_CUH
-#define MYLIB_REDUCTION_CUH
+#pragma once
 
 #include "interpreter.cuh"
 
@@ -231,5 +230,3 @@ __device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count,
 }
 
 } // namespace
-
-#endif /* MYLIB_REDUCTION_CUH */

@@ -2,8 +2,7 @@
  * shared.h - constants and arithmetic that host and device share.  Compiles as C and as CUDA C++;
  * needs no CUDA.
  */
-#ifndef MYLIB_CUDA_SHARED_H
-#define MYLIB_CUDA_SHARED_H
+#pragma once
 
 #include "../internal.h"
 
@@ -98,5 +97,3 @@ MYLIB_CONSTANT_FN int mylib_is_by_call(int op, int type)
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_CUDA_SHARED_H */

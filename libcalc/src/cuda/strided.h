@@ -17,8 +17,7 @@
  * The arithmetic is here, so that the tests can do it without a GPU.  Compiles as C and as CUDA
  * C++.
  */
-#ifndef MYLIB_CUDA_STRIDED_H
-#define MYLIB_CUDA_STRIDED_H
+#pragma once
 
 #include "walk.h"
 
@@ -141,5 +140,3 @@ MYLIB_DEVICE_FN int32_t mylib_strided_lead(const mylib_strided_args *p, int vect
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_CUDA_STRIDED_H */

@@ -13,8 +13,7 @@
  * and columns are 32-bit; in the latter it has single elements in one sequence, and columns are
  * 64-bit.
  */
-#ifndef MYLIB_CUDA_WALK_H
-#define MYLIB_CUDA_WALK_H
+#pragma once
 
 #include "shared.h"
 
@@ -150,5 +149,3 @@ MYLIB_DEVICE_FN int mylib_walk_thread(const mylib_walk *w, int32_t thread, int32
 #ifdef __cplusplus
 }
 #endif
-
-#endif /* MYLIB_CUDA_WALK_H */
