@@ -287,15 +287,20 @@ def _layout_cases(nbytes: int) -> Iterator[Case]:
             nbytes=2 * nbytes + nbytes // 2,
         )
     rows = math.isqrt(nbytes // 4)
-    inner = "[1:-1, 1:-1]"
-    for name, statement in (
-        (f"sum of {inner}", f"xp.sum(a{inner})"),
-        ("sum of A.T", "xp.sum(a.T)"),
-        (f"where of {inner}", f"xp.where(m{inner}, a{inner}, b{inner})"),
+    square, inner, halved = (rows, rows), "[1:-1, 1:-1]", "[:, ::2]"
+    for name, statement, shape in (
+        (f"sum of {inner}", f"xp.sum(a{inner})", square),
+        (f"sum of {inner} along axis 0", f"xp.sum(a{inner}, axis=0)", square),
+        (f"sum of {halved} along axis 0", f"xp.sum(a{halved}, axis=0)", square),
+        (f"sum of {halved} along axis 1", f"xp.sum(a{halved}, axis=1)", square),
+        ("sum of (256, 64, n) along axis 1", "xp.sum(a, axis=1)", (256, 64, nbytes >> 16)),
+        ("sum of (n, 3) along axis 0", "xp.sum(a, axis=0)", (nbytes // 12, 3)),
+        ("sum of A.T", "xp.sum(a.T)", square),
+        (f"where of {inner}", f"xp.where(m{inner}, a{inner}, b{inner})", square),
     ):
-        arrays = vectors("ab" if "where" in name else "a", "f4", rows, rows)
+        arrays = vectors("ab" if "where" in name else "a", "f4", *shape)
         if "where" in name:
-            arrays += vectors("m", "?", rows, rows)
+            arrays += vectors("m", "?", *shape)
         yield _case(f"{name} f4", statement, arrays, tolerance=1e-4)
 
 

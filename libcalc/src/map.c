@@ -110,7 +110,7 @@ static mylib_status map(mylib_op op, mylib_type type, int converts, mylib_device
                           mylib_type_name((mylib_type)operation.program.result_type),
                           mylib_type_name(out->type));
     if (is_square(op, type, &layout, in)) {
-        /* Checks the place of the exponent, which the square has not. */
+        /* The square has no exponent: check its place here. */
         RETURN_IF_ERROR(mylib_check_places(device, out, in, 2, mylib_operand_names + 1));
         RETURN_IF_ERROR(mylib_operation_of_op(&operation, MYLIB_OP_square, type, input_types));
         layout.operands = 2;

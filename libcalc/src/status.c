@@ -19,7 +19,7 @@ typedef struct own {
 static pthread_key_t key;
 static int has_key;
 
-/* 101: as choose_level(). */
+/* As early as choose_level() (cpu/dispatch.c), for the same reason. */
 __attribute__((constructor(101))) static void make_key(void)
 {
     has_key = pthread_key_create(&key, free) == 0;

@@ -328,7 +328,7 @@ static void in_child(void)
     retry_ns = 0;
 }
 
-/* 101: as choose_level(). */
+/* As early as choose_level() (cpu/dispatch.c), for the same reason. */
 __attribute__((constructor(101))) static void prepare(void)
 {
     pthread_atfork(before_fork, after_fork, in_child);

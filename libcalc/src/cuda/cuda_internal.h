@@ -274,9 +274,9 @@ typedef struct mylib_reduce_args {
     int32_t cluster_bits;          /* lanes: log2 of the thread blocks of a cluster, or 0 */
     int64_t grid, grid_rows;       /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    int64_t columns, rows;          /* lanes, columns: the sizes of the two innermost reduced */
-    int32_t row_width;              /* dimensions; the same, but at most INT32_MAX */
-    int32_t plane_height;
+    /* Lanes, columns: the sizes of the two innermost reduced dimensions, and at most INT32_MAX. */
+    int64_t columns, rows;
+    int32_t row_width, plane_height;
     int32_t right, down;       /* lanes, columns: see mylib_reduce_walk */
     mylib_reduce_walk walk[2]; /* lanes, columns */
     int64_t group;             /* blocks, parts or integers that one warp or block takes */

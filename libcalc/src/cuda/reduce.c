@@ -119,7 +119,7 @@ static int are_vectors(const mylib_reduce_args *args, int64_t width)
            strides[inner + 1] % (width * size) == 0;
 }
 
-/* Products, minima and maxima of complex numbers are too rare for kernels of their own. */
+/* Of complex numbers only sums of elements have kernels of their own: all else is too rare. */
 static int has_rows(const mylib_reduce_args *args)
 {
     return args->carrier < MYLIB_C64 || (args->reduction == MYLIB_SUM && args->inputs == 1);

@@ -105,7 +105,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
     constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
-    /* Products of all terms, and others of complex numbers than sums, are rarer. */
+    /* Rare: products, and complex reductions that are not sums.  The general kernels take them. */
     constexpr bool HAS_ROWS = !IS_INTEGER && (!IS_COMPLEX || R == MYLIB_SUM);
     constexpr bool HAS_VECTORS = HAS_ROWS && R != MYLIB_PROD && W > 1;
     constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && (R == MYLIB_SUM || R == MYLIB_MAX);

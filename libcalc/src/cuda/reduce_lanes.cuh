@@ -54,7 +54,7 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
     return to - from < LANES ? (int)(to - from) : LANES;
 }
 
-/* A lane's terms do not go on for INT32_MAX. */
+/* Limits a count to 32 bits: the few terms of a lane never go that far. */
 __device__ __forceinline__ int32_t limit_size(int64_t size)
 {
     return size < INT32_MAX ? (int32_t)size : INT32_MAX;

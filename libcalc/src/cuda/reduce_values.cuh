@@ -341,7 +341,7 @@ __device__ __forceinline__ share take_share(const reduce_args &args)
     return s;
 }
 
-/* Stores a warp's result, or combines those of a thread block; `value` counts in thread 0 only. */
+/* Stores the result of each warp, or combines those of a thread block; thread 0 of each has it. */
 template <typename F, typename C>
 __device__ __forceinline__ void finish_warps(F f, const reduce_args &args, const share &s, C *room,
                                              C value)
