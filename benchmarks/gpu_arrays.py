@@ -288,7 +288,7 @@ def _layout_cases(nbytes: int) -> Iterator[Case]:
         )
     rows = math.isqrt(nbytes // 4)
     square, inner, halved = (rows, rows), "[1:-1, 1:-1]", "[:, ::2]"
-    for name, statement, shape in (
+    for name, statement, sizes in (
         (f"sum of {inner}", f"xp.sum(a{inner})", square),
         (f"sum of {inner} along axis 0", f"xp.sum(a{inner}, axis=0)", square),
         (f"sum of {halved} along axis 0", f"xp.sum(a{halved}, axis=0)", square),
@@ -298,9 +298,9 @@ def _layout_cases(nbytes: int) -> Iterator[Case]:
         ("sum of A.T", "xp.sum(a.T)", square),
         (f"where of {inner}", f"xp.where(m{inner}, a{inner}, b{inner})", square),
     ):
-        arrays = vectors("ab" if "where" in name else "a", "f4", *shape)
+        arrays = vectors("ab" if "where" in name else "a", "f4", *sizes)
         if "where" in name:
-            arrays += vectors("m", "?", *shape)
+            arrays += vectors("m", "?", *sizes)
         yield _case(f"{name} f4", statement, arrays, tolerance=1e-4)
 
 
