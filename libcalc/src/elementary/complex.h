@@ -27,8 +27,8 @@ MYLIB_FN int is_finite_f64(double x) { return magnitude(x) < INFINITY_F64; }
 MYLIB_FN double sign_of(double x) { return x == x ? with_sign_of(1, x) : 1; }
 
 /*
- * A number 2^n (hi + lo), |lo| <= ulp(hi) / 2.  1 <= |hi| < 2, or hi is 0, infinite or NaN and
- * lo is 0.
+ * A number 2^n (hi + lo), |lo| <= ulp(hi) / 2.  2^-25 <= |hi| < 2^25, or hi is 0, infinite or NaN
+ * and lo is 0.
  */
 typedef struct t_extended {
     double hi, lo;
@@ -36,7 +36,7 @@ typedef struct t_extended {
 } t_extended;
 
 /* 2^n (hi + lo), |lo| <= |hi| */
-MYLIB_FN_APART t_extended make_extended(double hi, double lo, int64_t n)
+MYLIB_FN_APART t_extended scale_extended(double hi, double lo, int64_t n)
 {
     const int is_small = magnitude(hi) < 0x1p-900;
     const t_dd sum = is_small ? fast_two_sum(hi * 0x1p200, lo * 0x1p200) : fast_two_sum(hi, lo);
@@ -47,6 +47,13 @@ MYLIB_FN_APART t_extended make_extended(double hi, double lo, int64_t n)
                            n + exponent - (is_small ? 200 : 0)};
     t_extended special = {hi, 0, 0};
     return is_finite_f64(hi) && hi != 0 ? extended : special;
+}
+MYLIB_FN t_extended make_extended(double hi, double lo, int64_t n)
+{
+    const t_dd sum = fast_two_sum(hi, lo);
+    const t_extended extended = {sum.hi, sum.lo, n};
+    const int is_in_range = magnitude(sum.hi) >= 0x1p-25 && magnitude(sum.hi) < 0x1p25;
+    return is_in_range ? extended : scale_extended(hi, lo, n);
 }
 MYLIB_FN_APART double round_extended(t_extended x)
 {
@@ -473,8 +480,9 @@ MYLIB_FN_APART double arctanh_log(double x, double y)
     }
     const t_dd square = dd_add(dd_multiply(d, d), two_product(y, y));
     t_extended q = extended_divide(make_extended(x, 0, 2), make_extended(square.hi, square.lo, 0));
-    if (q.n >= -60)
-        return 0.25 * log1p_rounded(dd_of_extended(q));
+    const t_dd small = dd_of_extended(q);
+    if (small.hi >= 0x1p-60)
+        return 0.25 * log1p_rounded(small);
     q.n -= 2;
     return round_extended(q);
 }
