@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import cases
 import generators
@@ -57,6 +59,46 @@ def test_large_layouts_over_several_pieces(name: str, layout: str) -> None:
     getattr(pcd, name)(*inputs, out=out, device="cuda")
     oracle.assert_same(out, getattr(pcd, name)(*inputs), name, inputs, layout, name="")
     assert np.array_equal(generators.surroundings(out), around)
+
+
+#: Views whose terms are runs, long and short, contiguous and strided, in one to three dimensions.
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "inner": lambda x: x[1:-1, 1:-1],
+    "strided": lambda x: x[:, ::3],
+    "reversed": lambda x: x[::-1, ::-2],
+    "flat": lambda x: x.reshape(-1)[1::2],
+    "planes": lambda x: x.reshape(30, -1, 2503)[:, 1:, 4:],
+    "short": lambda x: x.reshape(-1, 100)[:, :-1],
+}
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "u1", "c8"])
+@pytest.mark.parametrize("view", VIEWS)
+def test_reductions_of_large_views(view: str, dtype: str) -> None:
+    data = np.resize(generators.moderate(np.dtype(dtype), 10_007), (7200, 2503))
+    host, array = VIEWS[view](data), VIEWS[view](pcd.asarray(data, device="cuda"))
+    for name, axis in itertools.product(("sum", "max"), (None, -1)):
+        function = getattr(pcd, name)
+        result, wanted = pcd.asnumpy(function(array, axis=axis)), function(host, axis=axis)
+        oracle.assert_same(result, wanted, name, [], f"{view}, axis {axis}", name="")
+
+
+@pytest.mark.parametrize(
+    "name", ["exp", "log", "sin", "arctanh", "erf", "left power", "right power"]
+)
+def test_float16_by_a_table(name: str) -> None:
+    """Long arrays, aligned or not, whose last elements fill no vector: all 65,536 arguments."""
+    function = {
+        "left power": lambda x: pcd.power(x, np.float16(2.5)),
+        "right power": lambda x: pcd.power(np.float16(-2), x),
+    }.get(name) or getattr(pcd, name)
+    few = np.arange(1 << 16).astype(np.uint16).view(np.float16)
+    many = np.resize(few, (1 << 24) + 77)
+    array = pcd.asarray(many, device="cuda")
+    wanted = function(few)
+    for first in (0, 1):
+        result = pcd.asnumpy(function(array[first:]))
+        oracle.assert_same(result, np.resize(wanted, many.shape)[first:], name, [many])
 
 
 @pytest.mark.parametrize(

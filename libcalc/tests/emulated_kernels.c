@@ -123,6 +123,17 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
     return end_launch(flags, MYLIB_OK);
 }
 
+int mylib_tabled_blocks(void) { return 1; }
+
+cudaError_t mylib_launch_tabled(const mylib_function_args *args, int blocks, cudaStream_t stream)
+{
+    BEGIN_LAUNCH(flags);
+    for (int64_t i = 0; i < args->n; i++)
+        ((uint16_t *)args->out)[i] =
+            ((const uint16_t *)args->in[1])[((const uint16_t *)args->in[0])[i]];
+    return end_launch(flags, MYLIB_OK);
+}
+
 cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t stream)
 {
     BEGIN_LAUNCH(flags);
@@ -261,15 +272,21 @@ cudaError_t mylib_reduce_max_cluster(int *blocks_ret)
     return cudaSuccess;
 }
 
-/* The terms that one partial result stands for. */
-static int64_t terms_of_part(const mylib_reduce_args *args)
+/* Returns the first term of part p. */
+static int64_t first_of_part(const mylib_reduce_args *args, int64_t p)
 {
-    if (args->way == MYLIB_REDUCE_INTEGERS)
-        return args->group;
+    int64_t most = args->group * MYLIB_BLOCK_TERMS;
+    if (p == args->parts)
+        return args->terms;
+    if (args->way == MYLIB_REDUCE_INTEGERS && args->is_across)
+        return p * args->group;
+    if (args->way == MYLIB_REDUCE_INTEGERS) /* parts of runs */
+        return p / args->parts_of_run * args->columns + p % args->parts_of_run * args->group;
     if (args->way == MYLIB_REDUCE_COLUMNS)
-        return MYLIB_BLOCK_TERMS;
-    return (args->way == MYLIB_REDUCE_ROWS ? MYLIB_CUDA_WARPS : 1) * args->group *
-           MYLIB_BLOCK_TERMS;
+        most = MYLIB_BLOCK_TERMS;
+    else if (args->is_by_warp)
+        most *= MYLIB_CUDA_WARPS;
+    return p * most;
 }
 
 /* The terms: input 0, op of it, or the product of both, cut and widened as the arguments say. */
@@ -372,17 +389,16 @@ static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_prog
     if (args->ndim > kept + 1)
         st = line_up(args, &l, copies);
     const int64_t size = (int64_t)mylib_type_size(carrier);
-    const int64_t most = terms_of_part(args);
     for (int64_t p = 0; p < args->parts && st == MYLIB_OK; p++) {
-        int64_t n = args->terms - p * most;
-        l.shape[kept] = n < most ? n : most;
+        const int64_t n = first_of_part(args, p + 1) - first_of_part(args, p);
+        l.shape[kept] = n;
         l.count = args->outputs * l.shape[kept];
         l.ndim = kept; /* outputs side by side, in C order */
         mylib_layout_set_contiguous(&l, 0, args->partial + p * args->outputs * size, (size_t)size);
         l.ndim = kept + 1;
         st = mylib_cpu_reduce(reduction, terms, carrier, &l, kept, carrier);
         for (int k = 1; k <= args->inputs; k++)
-            l.data[k] += most * l.strides[k][kept];
+            l.data[k] += n * l.strides[k][kept];
     }
     free(copies[0]);
     free(copies[1]);

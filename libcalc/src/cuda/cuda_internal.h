@@ -201,6 +201,13 @@ typedef struct mylib_function_args {
 } mylib_function_args;
 cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t stream);
 
+/* The results of a function for all bit patterns of an f16. */
+#define MYLIB_TABLE_NBYTES (2 << 16)
+/* Returns the thread blocks that keep such a table in the current device; 0 if it has no room. */
+int mylib_tabled_blocks(void);
+/* Computes the function whose table is in[1]. */
+cudaError_t mylib_launch_tabled(const mylib_function_args *args, int blocks, cudaStream_t stream);
+
 /* Floating-point exceptions to report. */
 enum { MYLIB_FLAG_INVALID = 1, MYLIB_FLAG_DIVBYZERO = 2, MYLIB_FLAG_OVERFLOW = 4 };
 
@@ -233,6 +240,7 @@ enum {
 
 #define MYLIB_NOT_NARROWED 255
 
+#define MYLIB_LEAST_RUN 512         /* terms side by side, in rows of several reduced dimensions */
 #define MYLIB_EXACT_TERMS 32768     /* narrow integers whose sum fits 32 bits */
 #define MYLIB_SHORT_WORDS 16        /* of integers, for a thread that reduces a short row */
 #define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows, with the gaps between them */
@@ -258,10 +266,10 @@ typedef struct mylib_reduce_args {
     int32_t op;        /* rows, short: of mylib_terms */
     int32_t kept_ndim, ndim;
     int32_t is_out_dense;          /* the outputs are contiguous */
-    int32_t is_aligned;            /* rows: to 16 bytes */
+    int32_t is_aligned;            /* rows: to 16 bytes, and contiguous */
     int32_t is_by_warp;            /* rows; lanes: a warp takes a block of terms */
     int32_t has_warp_per_output;   /* rows, lanes, integers */
-    int32_t is_across;             /* integers: adjacent outputs; else contiguous terms */
+    int32_t is_across;             /* integers: adjacent outputs; else runs of contiguous terms */
     uint64_t flip;                 /* integers: see reduce_integers.cuh */
     int32_t tile_rows, tiles;      /* short: of a thread block, and along the innermost dimension */
     int32_t gap;                   /* short: bytes between rows in shared memory; see row_factor */
@@ -274,13 +282,14 @@ typedef struct mylib_reduce_args {
     int32_t cluster_bits;          /* lanes: log2 of the thread blocks of a cluster, or 0 */
     int64_t grid, grid_rows;       /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
-    /* Lanes, columns: the sizes of the two innermost reduced dimensions, and at most INT32_MAX. */
+    /* The sizes of the two innermost reduced dimensions, and at most INT32_MAX. */
     int64_t columns, rows;
     int32_t row_width, plane_height;
-    int32_t right, down;       /* lanes, columns: see mylib_reduce_walk */
-    mylib_reduce_walk walk[2]; /* lanes, columns */
-    int64_t group;             /* blocks, parts or integers that one warp or block takes */
-    int64_t parts;             /* partial results of one output */
+    int32_t right, down; /* see mylib_reduce_walk */
+    mylib_reduce_walk walk[2];
+    int64_t parts_of_run; /* integers */
+    int64_t group;        /* blocks, parts or integers that one warp or block takes */
+    int64_t parts;        /* partial results of one output */
     const char *in[2];
     char *out;
     char *partial;

@@ -61,6 +61,53 @@ static mylib_status move(const packing *p, const mylib_layout *piece, int k)
     return p->launch(&conversion, &l, p->stream);
 }
 
+/*
+ * From so many elements on, an elementary function of one f16 is computed for all its values first;
+ * then each result is a load.
+ */
+#ifndef MYLIB_TABLED_LEAST
+#define MYLIB_TABLED_LEAST (1 << 24)
+#endif
+
+/* Returns the operand that alone decides the results, as an f16; -1 if there is none. */
+static int tabled_operand(const mylib_function_args *args)
+{
+    int k = -1, arrays = 0;
+    for (int i = 0; i < args->inputs; i++)
+        if (args->in[i] != NULL && !args->is_single[i])
+            k = i, arrays++;
+    return args->type == MYLIB_F16 && args->opcode >= MYLIB_OP_sin && arrays == 1 ? k : -1;
+}
+
+static mylib_status run_function(const mylib_function_args *args, void *stream)
+{
+    const uint16_t first = 0, step = 1;
+    const int k = args->n >= MYLIB_TABLED_LEAST ? tabled_operand(args) : -1;
+    const int blocks = k >= 0 ? mylib_tabled_blocks() : 0;
+    mylib_function_args all = *args, found = *args;
+    mylib_status st = MYLIB_OK;
+    int device;
+    void *table = NULL;
+    if (blocks == 0) {
+        CUDA_RETURN_IF_ERROR(mylib_launch_function(args, stream));
+        return MYLIB_OK;
+    }
+    CUDA_RETURN_IF_ERROR(cudaGetDevice(&device));
+    RETURN_IF_ERROR(mylib_cuda_alloc(device, MYLIB_TABLE_NBYTES, stream, &table));
+    all.n = MYLIB_TABLE_NBYTES / 2;
+    all.in[k] = all.out = table;
+    all.is_aligned = 1;
+    CUDA_TRY(mylib_launch_arange(MYLIB_U16, all.n, table, 2, &first, &step, stream));
+    CUDA_TRY(mylib_launch_function(&all, stream));
+    found.in[0] = args->in[k];
+    found.is_single[0] = 0;
+    found.in[1] = table;
+    CUDA_TRY(mylib_launch_tabled(&found, blocks, stream));
+out:
+    mylib_cuda_discard(device, table, stream);
+    return st;
+}
+
 static mylib_status run_piece(void *context, mylib_layout *piece)
 {
     const packing *p = context;
@@ -86,7 +133,7 @@ static mylib_status run_piece(void *context, mylib_layout *piece)
             bits |= (uintptr_t)args.in[i];
     }
     args.is_aligned = bits % 16 == 0;
-    CUDA_RETURN_IF_ERROR(mylib_launch_function(&args, p->stream));
+    RETURN_IF_ERROR(run_function(&args, p->stream));
     return p->place[0] != NULL ? move(p, piece, 0) : MYLIB_OK;
 }
 

@@ -21,16 +21,26 @@ struct block_elements {
     bool is_vector;
 };
 
+/* Returns the elements of a thread block of M threads that take N each. */
+template <int N, int M = THREADS>
+__device__ __forceinline__ block_elements elements_of(const mylib_function_args &args,
+                                                      int64_t block)
+{
+    const int64_t first = block * (M * N), left = args.n - first;
+    return {first, left, args.is_aligned && left >= M * N};
+}
+
 /* Returns the index of a thread's element i in the block; 0 for one beyond the end. */
-template <int N, int G> __device__ __forceinline__ int place(const block_elements &e, int i)
+template <int N, int G, int M = THREADS>
+__device__ __forceinline__ int place(const block_elements &e, int i)
 {
     if (e.is_vector)
-        return (i / G * THREADS + (int)threadIdx.x) * G + i % G;
-    const int at = i * THREADS + (int)threadIdx.x;
+        return (i / G * M + (int)threadIdx.x) * G + i % G;
+    const int at = i * M + (int)threadIdx.x;
     return at < e.left ? at : 0;
 }
 
-template <typename T, int N>
+template <typename T, int M = THREADS, int N>
 __device__ __forceinline__ void read_operand(const mylib_function_args &args, int k,
                                              const block_elements &e, T (&x)[N])
 {
@@ -48,12 +58,31 @@ __device__ __forceinline__ void read_operand(const mylib_function_args &args, in
     if (e.is_vector) {
 #pragma unroll
         for (int i = 0; i < N; i += G)
-            *(bits *)(x + i) = *(const bits *)(p + place<N, G>(e, i) * (int64_t)sizeof(T));
+            *(bits *)(x + i) = *(const bits *)(p + place<N, G, M>(e, i) * (int64_t)sizeof(T));
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++)
-            x[i] = load_element<T>(p + place<N, G>(e, i) * (int64_t)sizeof(T));
+            x[i] = load_element<T>(p + place<N, G, M>(e, i) * (int64_t)sizeof(T));
     }
+}
+
+/* Writes a thread's results; G of them form a vector. */
+template <int G, int M = THREADS, typename R, int N>
+__device__ __forceinline__ void write_results(const mylib_function_args &args,
+                                              const block_elements &e, const R (&r)[N])
+{
+    typedef typename bits_of<G * sizeof(R)>::type bits;
+    R *out = (R *)args.out + e.first;
+    if (e.is_vector) {
+#pragma unroll
+        for (int i = 0; i < N; i += G)
+            __stcs((bits *)(out + place<N, G, M>(e, i)), *(const bits *)(r + i));
+        return;
+    }
+#pragma unroll
+    for (int i = 0; i < N; i++)
+        if (i * M + (int)threadIdx.x < e.left)
+            out[i * M + (int)threadIdx.x] = r[i];
 }
 
 /* Computes any element `at`.  Reads it again, so that no register keeps it for this rare call. */
@@ -109,13 +138,10 @@ __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)
     function_kernel(const __grid_constant__ mylib_function_args args)
 {
     typedef typename function<OP, T>::type R;
-    constexpr int N = AT_ONCE<OP, T>, G = GROUP<N, T>;
-    typedef typename bits_of<G * sizeof(R)>::type bits;
+    constexpr int N = AT_ONCE<OP, T>;
     alignas(16) T a[N], b[N];
     alignas(16) R r[N];
-    block_elements e = {(int64_t)blockIdx.x * (THREADS * N), 0, false};
-    e.left = args.n - e.first;
-    e.is_vector = args.is_aligned && e.left >= THREADS * N;
+    const block_elements e = elements_of<N>(args, blockIdx.x);
     wait_for_previous();
     read_operand(args, 0, e, a);
     if constexpr (function<OP, T>::inputs == 2) {
@@ -124,17 +150,43 @@ __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)
     } else {
         apply_at_once<OP>(args, e, a, a, r);
     }
-    R *out = (R *)args.out + e.first;
-    if (e.is_vector) {
+    write_results<GROUP<N, T>>(args, e, r);
+}
+
+/* ---- A table of all results ------------------------------------------------------------------ */
+
+constexpr int TABLED_THREADS = 512;
+extern __shared__ uint16_t results[];
+
+/*
+ * A function of one f16, as a table of the results of all bit patterns: args.in[1].  A thread block
+ * fills a multiprocessor, keeps the table in shared memory, and takes blocks of elements in turn.
+ */
+__global__ void __launch_bounds__(TABLED_THREADS)
+    tabled_kernel(const __grid_constant__ mylib_function_args args)
+{
+    constexpr int N = 32, M = TABLED_THREADS;
+    wait_for_previous();
+    for (int i = threadIdx.x; i < MYLIB_TABLE_NBYTES / 16; i += M)
+        ((uint4 *)results)[i] = ((const uint4 *)args.in[1])[i];
+    __syncthreads();
+    alignas(16) uint16_t x[N], next[N];
+    block_elements e = elements_of<N, M>(args, blockIdx.x);
+    if (e.left > 0)
+        read_operand<uint16_t, M>(args, 0, e, next);
+#pragma unroll 1
+    for (int64_t block = blockIdx.x; e.left > 0;) {
+        const block_elements now = e;
+        memcpy(x, next, sizeof x);
+        /* Load before the results of this block are found and stored. */
+        e = elements_of<N, M>(args, block += gridDim.x);
+        if (e.left > 0)
+            read_operand<uint16_t, M>(args, 0, e, next);
 #pragma unroll
-        for (int i = 0; i < N; i += G)
-            __stcs((bits *)(out + place<N, G>(e, i)), *(const bits *)(r + i));
-        return;
+        for (int i = 0; i < N; i++)
+            x[i] = results[x[i]];
+        write_results<GROUP<N, uint16_t>, M>(args, now, x);
     }
-#pragma unroll
-    for (int i = 0; i < N; i++)
-        if (i * THREADS + (int)threadIdx.x < e.left)
-            out[i * THREADS + (int)threadIdx.x] = r[i];
 }
 
 /* ---- Elementary functions of complex numbers ------------------------------------------------- */
@@ -219,4 +271,23 @@ cudaError_t mylib_launch_function(const mylib_function_args *args, cudaStream_t 
     if (c.kernel == NULL || blocks > INT32_MAX)
         return c.kernel == NULL ? cudaErrorInvalidValue : cudaErrorInvalidConfiguration;
     return launch((const void *)c.kernel, dim3((unsigned)blocks), THREADS, args, 0, stream);
+}
+
+int mylib_tabled_blocks(void)
+{
+    int device, blocks = 0;
+    if (cudaGetDevice(&device) == cudaSuccess &&
+        cudaFuncSetAttribute((const void *)tabled_kernel,
+                             cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             MYLIB_TABLE_NBYTES) == cudaSuccess &&
+        cudaDeviceGetAttribute(&blocks, cudaDevAttrMultiProcessorCount, device) == cudaSuccess)
+        return blocks;
+    (void)cudaGetLastError();
+    return 0;
+}
+
+cudaError_t mylib_launch_tabled(const mylib_function_args *args, int blocks, cudaStream_t stream)
+{
+    return launch((const void *)tabled_kernel, dim3((unsigned)blocks), TABLED_THREADS, args,
+                  MYLIB_TABLE_NBYTES, stream);
 }

@@ -34,6 +34,23 @@ MYLIB_FUNCTIONS(ROW)
 #undef ROW
 
 /*
+ * Tells whether a result, within `ulps` as an f32, may differ from the f16 nearest to it: near the
+ * middle of two f16, and all results that are subnormal or NaN.
+ */
+__device__ __forceinline__ bool may_round_twice(float x, uint32_t ulps)
+{
+    const uint32_t bits = bits_of_f32(x), size = bits & 0x7fffffff;
+    return (((bits - 0x1000 + ulps) & 0x1fff) <= 2 * ulps) |
+           ((size != 0) & (size - 0x38800000 > 0x7f800000 - 0x38800000));
+}
+
+/* In f32, where the squares are exact: within 2 ulps. */
+__device__ __forceinline__ t_quick hypot_quick_f32(float x, float y)
+{
+    return {sqrtf(FMA_F32(x, x, y * y)), 0};
+}
+
+/*
  * Splits a function: easy(a, b, is_hard), short and without a branch, returns the value or sets
  * is_hard; it never clears is_hard.  any(a, b) always returns the value.
  */
@@ -71,6 +88,11 @@ template <int OP, typename T> struct by_hardness {
 #define QUICK_BINARY(op, way) \
     BY_HARDNESS(op, f32, const t_quick quick = way(a, b); \
                 is_hard |= quick.is_rare != 0, quick.value)
+#define QUICK_F16(op, way, ulps) \
+    BY_HARDNESS(op, f16, const t_quick quick = way(f32_from_f16(a), f32_from_f16(b)); \
+                is_hard |= (quick.is_rare != 0) | may_round_twice(quick.value, ulps), \
+                f16_from_f32(quick.value))
+#define QUICK_BINARY_F16(op, way) QUICK_F16(op, way, 0)
 #define ORDINARY(op) \
     BY_HARDNESS(op, f64, (void)b; const t_quick_f64 quick = op##_ordinary_f64(a); \
                 is_hard |= quick.is_rare >> 63 != 0, quick.value)
@@ -80,12 +102,16 @@ template <int OP, typename T> struct by_hardness {
 MYLIB_HARD(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY)
+MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY_F16)
+QUICK_F16(hypot, hypot_quick_f32, 2)
 MYLIB_QUICK_ON_GPU(QUICK)
 MYLIB_ORDINARY_ON_GPU(ORDINARY)
 MYLIB_ORDINARY_BINARY_ON_GPU(ORDINARY_BINARY)
 MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
 #undef ORDINARY_BINARY
 #undef ORDINARY
+#undef QUICK_BINARY_F16
+#undef QUICK_F16
 #undef QUICK_BINARY
 #undef QUICK
 #undef IN_TWO_STEPS
@@ -106,16 +132,16 @@ constexpr bool is_slow = OP == MYLIB_OP_tan || OP == MYLIB_OP_arcsin || OP == MY
 template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 
 /*
- * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 elements of
- * small types.  Elementary functions take 32 bytes, which share the loads of constants; slow ones
- * of f64 take 64, long ones 16.
+ * Elements that a thread computes at once, so that their steps overlap: 16 bytes.  Elementary
+ * functions take 32 bytes, which share the loads of constants, or 4 f16; slow ones of f64 take 64,
+ * long ones 16.
  */
 template <int OP, typename T>
-constexpr int AT_ONCE = sizeof(T) < 4        ? 4
-                        : !is_elementary<OP> ? 16 / (int)sizeof(T)
-                        : sizeof(T) == 4     ? 8
-                        : is_long<OP>        ? 2
-                        : is_slow<OP>        ? 8
-                                             : 4;
+constexpr int AT_ONCE = !is_elementary<OP> ? 16 / (int)sizeof(T)
+                        : sizeof(T) < 4    ? 4
+                        : sizeof(T) == 4   ? 8
+                        : is_long<OP>      ? 2
+                        : is_slow<OP>      ? 8
+                                           : 4;
 
 } // namespace

@@ -15,10 +15,13 @@
 #define ENOUGH_WARPS 1024
 #define ENOUGH_BLOCKS 2048
 /* Blocks of strided terms that let each warp of the largest GPU take one. */
+#ifndef ENOUGH_BLOCKS_OF_TERMS
 #define ENOUGH_BLOCKS_OF_TERMS 4096
+#endif
 /* The minimum work of a thread block on integers: rows for each thread, or bytes in all. */
 #define INTEGER_ROWS 8
 #define INTEGER_NBYTES (16 << 10)
+#define LEAST_RUN_NBYTES 2048
 /* Bytes that one thread block reduces before a second launch could begin. */
 #define ONE_BLOCK_NBYTES (128 << 10)
 /* The most integers of an output that a thread block combines across. */
@@ -190,6 +193,21 @@ static int are_contiguous(mylib_reduce_args *args)
     return 1;
 }
 
+/*
+ * Tells whether the terms of each output are one run or long ones, `step` bytes apart (any number
+ * if it is 0), and enough for a warp to take each block.
+ */
+static int are_runs(const mylib_reduce_args *args, int64_t step)
+{
+    const int dims = args->ndim - args->kept_ndim, inner = args->ndim - 1;
+    if (args->inputs != 1 || dims < 1 || dims > MYLIB_REDUCED_NDIM ||
+        (dims > 1 && args->shape[inner] < MYLIB_LEAST_RUN))
+        return 0;
+    const int64_t stride = args->in_strides[0][inner];
+    return (step == 0 || stride == step) && llabs(stride) <= INT32_MAX &&
+           args->outputs * args->blocks >= ENOUGH_BLOCKS_OF_TERMS;
+}
+
 /* Tells whether a warp can reduce the terms as rows. */
 static int are_rows(mylib_reduce_args *args)
 {
@@ -200,7 +218,10 @@ static int are_rows(mylib_reduce_args *args)
             (args->inputs != 1 || args->input_type[k] != MYLIB_F16 || args->carrier != MYLIB_F32 ||
              args->reduction == MYLIB_PROD || args->narrow[k] != MYLIB_NOT_NARROWED))
             return 0;
-    return are_contiguous(args);
+    if (are_contiguous(args))
+        return 1;
+    args->is_aligned = 0;
+    return !is_whole(args->carrier) && are_runs(args, 0);
 }
 
 /*
@@ -259,8 +280,12 @@ static int choose_integers(mylib_reduce_args *args)
     if (args->is_spaced && (args->kept_ndim != 1 || args->ndim != 2 ||
                             args->in_strides[0][0] == 0 || args->reduction == MYLIB_PROD))
         return 0;
-    if (!is_across && !are_contiguous(args))
+    /* Runs of several dimensions: long enough for a thread block, and not rounded in parts. */
+    const int is_one_run = is_across || are_contiguous(args);
+    if (!is_one_run && (!are_runs(args, size) || args->terms > exact ||
+                        args->shape[args->ndim - 1] * size < LEAST_RUN_NBYTES))
         return 0;
+    const int64_t run = is_one_run ? args->terms : args->shape[args->ndim - 1];
     args->has_warp_per_output = 0;
     if (is_across) {
         const int64_t vectors = mylib_divide_up(args->outputs, 16 / size);
@@ -270,26 +295,27 @@ static int choose_integers(mylib_reduce_args *args)
             mylib_divide_up(ENOUGH_BLOCKS / 2, args->grid),
             mylib_divide_up(args->terms, INTEGER_ROWS * (MYLIB_CUDA_THREADS >> args->width_bits)));
         args->group = mylib_lesser(mylib_divide_up(args->terms, parts), MOST_INTEGERS);
-    } else if (args->outputs >= ENOUGH_WARPS && args->terms <= exact) {
+    } else if (is_one_run && args->outputs >= ENOUGH_WARPS && args->terms <= exact) {
         args->has_warp_per_output = 1;
         args->grid = mylib_divide_up(args->outputs, MYLIB_CUDA_WARPS);
         args->group = args->terms;
     } else {
-        const int64_t nbytes = args->terms * size;
-        parts = mylib_lesser(mylib_divide_up(ENOUGH_BLOCKS, args->outputs),
+        const int64_t nbytes = run * size;
+        parts = mylib_lesser(mylib_divide_up(ENOUGH_BLOCKS, args->outputs * (args->terms / run)),
                              mylib_divide_up(nbytes, INTEGER_NBYTES));
         if (nbytes <= ONE_BLOCK_NBYTES)
             parts = 1;
         /* Parts begin at vectors if the first one does. */
-        args->group = mylib_round_up(mylib_divide_up(args->terms, parts), MYLIB_BLOCK_TERMS);
+        args->group = mylib_round_up(mylib_divide_up(run, parts), MYLIB_BLOCK_TERMS);
     }
     if (args->terms > exact)
         args->group =
             mylib_lesser((int64_t)1 << mylib_log2_of(mylib_lesser(args->group, exact)), exact);
     if (args->terms > exact && args->group < MYLIB_BLOCK_TERMS)
         args->group = MYLIB_BLOCK_TERMS;
-    parts = mylib_divide_up(args->terms, args->group);
-    if (parts > 65535)
+    args->parts_of_run = mylib_divide_up(run, args->group);
+    parts = args->terms / run * args->parts_of_run;
+    if (is_across ? parts > 65535 : parts * args->outputs > INT32_MAX)
         return 0;
     args->way = MYLIB_REDUCE_INTEGERS;
     compute_integers(args);
@@ -480,8 +506,7 @@ static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
     if (args->outputs > INT32_MAX)
         return launch_halves(device, stream, args);
     choose_way(device, args);
-    if (args->way == MYLIB_REDUCE_LANES || args->way == MYLIB_REDUCE_COLUMNS)
-        set_walk(args);
+    set_walk(args);
     const int has_partial = args->parts > 1 && args->cluster_bits == 0;
     if (has_partial) {
         size_t size = mylib_type_size((mylib_type)args->carrier);

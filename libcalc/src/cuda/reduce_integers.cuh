@@ -188,7 +188,7 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
 }
 
 /*
- * Along: a warp reduces an output, or a thread block a part of one.
+ * Along: a warp reduces an output, or a thread block a part of a run of contiguous terms.
  *
  * Across: 2^width_bits threads take a vector of outputs each, adjacent or spaced; the others of a
  * thread block have the same outputs, and other terms of the part.
@@ -227,10 +227,15 @@ __global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
         output = blockIdx.x % outputs;
         part = blockIdx.x / outputs;
     }
-    const int64_t from = part * args.group;
-    const int64_t n = args.terms - from < args.group ? args.terms - from : args.group;
+    /* A part of a run, or of all terms across. */
+    const int64_t terms = is_across ? args.terms : args.columns;
+    const uint32_t row = is_across ? 0 : part / (uint32_t)args.parts_of_run;
+    const int64_t from = (part - row * args.parts_of_run) * args.group;
+    const int64_t n = terms - from < args.group ? terms - from : args.group;
     int64_t step = is_across ? args.in_strides[0][args.kept_ndim] : size, count;
     const char *p = first_term(args, 0, output) + from * step;
+    if (row != 0)
+        p += offset_of(args.walk[0], place_of_term(args, row * args.columns));
     t_i64 value = identity<R, t_i64>(), edge = value;
     if (is_across) {
         p += lane * step;

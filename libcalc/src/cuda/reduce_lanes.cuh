@@ -54,12 +54,6 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
     return to - from < LANES ? (int)(to - from) : LANES;
 }
 
-/* Limits a count to 32 bits: the few terms of a lane never go that far. */
-__device__ __forceinline__ int32_t limit_size(int64_t size)
-{
-    return size < INT32_MAX ? (int32_t)size : INT32_MAX;
-}
-
 /*
  * Finds the places of `count` terms of a lane, at most ROWS, from `term` on; beyond them it repeats
  * the first.  Several dimensions are columns, rows and planes.
@@ -77,13 +71,10 @@ __device__ __forceinline__ void find_terms(const reduce_args &args, int k, const
             p[i] = i < count ? p[0] + i * walk.step : p[0];
         return;
     }
-    const int64_t row = quotient_of(term, args.columns), column = term - row * args.columns;
-    const int64_t plane = dims == 2 ? 0 : quotient_of(row, args.rows);
-    const int64_t at_row = row - plane * args.rows;
-    int32_t columns_left = limit_size(args.columns - column);
-    int32_t rows_left = dims == 2 ? INT32_MAX : limit_size(args.rows - at_row);
-    const char *next =
-        first + column * walk.stride[0] + at_row * walk.stride[1] + plane * walk.stride[2];
+    const term_place at = place_of_term(args, term);
+    int32_t columns_left = limit_size(args.columns - at.column);
+    int32_t rows_left = dims == 2 ? INT32_MAX : limit_size(args.rows - at.row);
+    const char *next = first + offset_of(walk, at);
     p[0] = next;
 #pragma unroll
     for (int i = 1; i < ROWS; i++) {

@@ -1,5 +1,6 @@
 /*
- * reduce_rows.cuh - the kernel of contiguous terms: a warp reduces a block.
+ * reduce_rows.cuh - the kernel of rows: a warp reduces a block of terms that are contiguous or
+ * strided, in one run or in long ones.
  */
 #pragma once
 
@@ -53,39 +54,79 @@ __device__ __forceinline__ C reduce_full_row(F f, int op, const char *a, const c
     return reduce_vectors(f, acc);
 }
 
+/* Where the next terms of a warp lie: `turn` more of this run, then `jump` bytes are left out. */
+struct run_place {
+    const char *p;
+    int32_t turn, rows_left;
+    int64_t jump;
+};
+
+__device__ __forceinline__ int64_t jump_of(const reduce_args &args, int32_t rows_left)
+{
+    return args.walk[0].end_of_row + (rows_left == 1 ? args.walk[0].end_of_plane : 0);
+}
+
+/* Returns the place of a block of an output's terms, of which a[0] is the first. */
+__device__ __forceinline__ run_place place_of_block(const reduce_args &args, const char *a,
+                                                    int64_t term)
+{
+    if (args.ndim <= args.kept_ndim + 1)
+        return {a + term * args.walk[0].stride[0], INT32_MAX, 1, 0};
+    const term_place at = place_of_term(args, term);
+    const int32_t rows_left = limit_size(args.rows - at.row);
+    return {a + offset_of(args.walk[0], at), limit_size(args.columns - at.column), rows_left,
+            jump_of(args, rows_left)};
+}
+
+/* Goes on by `terms`, which are less than a run. */
+__device__ __forceinline__ void go_on(const reduce_args &args, int terms, run_place &at)
+{
+    at.p += terms * (int32_t)args.walk[0].stride[0];
+    at.turn -= terms;
+    if (at.turn > 0)
+        return;
+    at.p += at.jump;
+    at.turn += args.row_width;
+    if (--at.rows_left == 0)
+        at.rows_left = args.plane_height;
+    at.jump = jump_of(args, at.rows_left);
+}
+
 /*
- * Combines SOME rows of lanes from a[0] on with acc: value v of thread t is lane 32 v + t.  Only
+ * Combines SOME rows of lanes from `at` on with acc: value v of thread t is lane 32 v + t.  Only
  * `left` terms exist, at least one.  All loads come before the first use; a missing term reloads
  * another, since nvcc would move each conditional load just before its use.
  */
 template <typename S, term_kind KIND, int SOME, typename F, typename C, int V>
-__device__ __forceinline__ void take_rows(F f, int op, const char *a, const char *b, int left,
-                                          bool is_first, C (&acc)[V])
+__device__ __forceinline__ void take_rows(F f, const reduce_args &args, const run_place &at,
+                                          const char *b, int left, bool is_first, C (&acc)[V])
 {
     constexpr int N = SOME * V;
     const int t = threadIdx.x % WARP, mine = left > t ? (left - t - 1) / WARP + 1 : 0;
-    const int64_t start = t < left ? t : 0, last = mine > 0 ? mine - 1 : 0;
-    const S *p = (const S *)a + start, *q = (const S *)b + start;
+    const int start = t < left ? t : 0, last = mine > 0 ? mine - 1 : 0;
+    const int step = (int32_t)args.walk[0].stride[0];
+    const S *const p = (const S *)at.p, *const q = (const S *)b;
     S x[N], y[KIND == PRODUCTS ? N : 1];
-    if (left >= SOME * LANES) {
+    if (left >= SOME * LANES && at.turn >= SOME * LANES && step == (int)sizeof(S)) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            x[i] = p[i * WARP];
+            x[i] = p[start + i * WARP];
             if constexpr (KIND == PRODUCTS)
-                y[i] = q[i * WARP];
+                y[i] = q[start + i * WARP];
         }
     } else {
 #pragma unroll
         for (int i = 0; i < N; i++) {
-            const int64_t at = (i < last ? i : last) * WARP;
-            x[i] = p[at];
+            const int term = start + (i < last ? i : last) * WARP;
+            const int64_t place = (int64_t)term * step + (term < at.turn ? 0 : at.jump);
+            x[i] = *(const S *)(at.p + place);
             if constexpr (KIND == PRODUCTS)
-                y[i] = q[at];
+                y[i] = q[term];
         }
     }
 #pragma unroll
     for (int i = 0; i < N; i++) {
-        C term = make_term<KIND>(op, convert<C>(x[i]));
+        C term = make_term<KIND>(args.op, convert<C>(x[i]));
         if constexpr (KIND == PRODUCTS)
             term = product(term, convert<C>(y[i]));
         const C both = is_first && i < V ? term : f(acc[i % V], term);
@@ -94,17 +135,21 @@ __device__ __forceinline__ void take_rows(F f, int op, const char *a, const char
     }
 }
 
-/* Reduces n terms whose address is a multiple of their size. */
+/* Reduces n terms whose addresses are multiples of their size. */
 template <typename F, typename C, typename S, term_kind KIND>
-__device__ __forceinline__ C reduce_any_row(F f, int op, int n, const char *a, const char *b)
+__device__ __forceinline__ C reduce_any_row(F f, const reduce_args &args, int n, run_place at,
+                                            const char *b)
 {
     constexpr int V = LANES / WARP, SOME = sizeof(C) * (KIND == PRODUCTS ? 2 : 1) <= 4 ? 2 : 1;
-    constexpr int NBYTES = SOME * LANES * sizeof(S);
+    static_assert(SOME * LANES <= MYLIB_LEAST_RUN, "at most one turn");
     int t = threadIdx.x % WARP, lanes = n < LANES ? n : LANES;
     C acc[V];
 #pragma unroll 1
-    for (int left = n; left > 0; left -= SOME * LANES, a += NBYTES, b += NBYTES)
-        take_rows<S, KIND, SOME>(f, op, a, b, left, left == n, acc);
+    for (int left = n; left > 0; left -= SOME * LANES) {
+        take_rows<S, KIND, SOME>(f, args, at, b, left, left == n, acc);
+        go_on(args, SOME * LANES, at);
+        b += SOME * LANES * sizeof(S);
+    }
 #pragma unroll
     for (int half = V / 2; half > 0; half /= 2)
 #pragma unroll
@@ -122,12 +167,13 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
     C value = C();
 #pragma unroll 1
     for (int64_t block = begin; block < end; block++) {
-        int64_t at = block * TERMS * (int64_t)sizeof(S), rest = args.terms - block * TERMS;
+        const int64_t term = block * TERMS, rest = args.terms - term;
+        const int64_t at = term * (int64_t)sizeof(S);
         if (rest >= TERMS && args.is_aligned)
             value = reduce_full_row<F, C, S, KIND>(f, args.op, a + at, b + at);
         else
-            value = reduce_any_row<F, C, S, KIND>(f, args.op, rest < TERMS ? (int)rest : TERMS,
-                                                  a + at, b + at);
+            value = reduce_any_row<F, C, S, KIND>(f, args, rest < TERMS ? (int)rest : TERMS,
+                                                  place_of_block(args, a, term), b + at);
         if (threadIdx.x % WARP == 0 && end - begin > 1)
             count_block(f, level, (uint32_t)(block - begin), value);
     }

@@ -199,6 +199,28 @@ __device__ __forceinline__ int64_t quotient_of(int64_t number, int64_t size)
     return ((number | size) >> 32) == 0 ? (uint32_t)number / (uint32_t)size : number / size;
 }
 
+/* A term's place: in a column, row and plane. */
+struct term_place {
+    int64_t column, row, plane;
+};
+
+__device__ __forceinline__ term_place place_of_term(const reduce_args &args, int64_t term)
+{
+    const int64_t row = quotient_of(term, args.columns), column = term - row * args.columns;
+    const int64_t plane = args.ndim - args.kept_ndim <= 2 ? 0 : quotient_of(row, args.rows);
+    return {column, row - plane * args.rows, plane};
+}
+__device__ __forceinline__ int64_t offset_of(const mylib_reduce_walk &walk, const term_place &at)
+{
+    return at.column * walk.stride[0] + at.row * walk.stride[1] + at.plane * walk.stride[2];
+}
+
+/* Limits a count to 32 bits: the few terms of a thread never go that far. */
+__device__ __forceinline__ int32_t limit_size(int64_t size)
+{
+    return size < INT32_MAX ? (int32_t)size : INT32_MAX;
+}
+
 /* Returns the address of an output. */
 __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 {
