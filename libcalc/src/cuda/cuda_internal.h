@@ -269,13 +269,13 @@ typedef struct mylib_reduce_args {
     int32_t is_aligned;            /* rows: to 16 bytes, and contiguous */
     int32_t is_by_warp;            /* rows; lanes: a warp takes a block of terms */
     int32_t has_warp_per_output;   /* rows, lanes, integers */
-    int32_t is_across;             /* integers: adjacent outputs; else runs of contiguous terms */
+    int32_t is_across;             /* integers: adjacent outputs; else runs of terms */
     uint64_t flip;                 /* integers: see reduce_integers.cuh */
     int32_t tile_rows, tiles;      /* short: of a thread block, and along the innermost dimension */
     int32_t gap;                   /* short: bytes between rows in shared memory; see row_factor */
     uint32_t row_factor;           /* short: row of a vector = its number * row_factor >> 20 */
     int32_t width;                 /* columns: outputs of a thread, in 16 bytes, or 1 */
-    int32_t is_spaced;             /* columns, integers: these outputs are not adjacent */
+    int32_t is_spaced;             /* columns, integers: outputs, or terms, are not adjacent */
     int32_t lane_bits, share_bits; /* columns: 2^share_bits threads walk 2^lane_bits lanes; */
                                    /* short: 2^lane_bits threads reduce a row */
     int32_t width_bits;            /* 2^width_bits outputs, or vectors of them, side by side */

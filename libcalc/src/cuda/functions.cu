@@ -1,7 +1,7 @@
 /*
  * functions.cu - functions (ops.h) of contiguous elements.  Each function and type has a kernel,
- * with only the registers it needs.  One kernel has all elementary functions of complex numbers,
- * which share most of their code.
+ * with only the registers it needs.  One kernel has the elementary functions of complex numbers
+ * that have no quick way, which share most of their code.
  */
 #include "functions.cuh"
 #include "launch.cuh"
@@ -165,7 +165,7 @@ extern __shared__ uint16_t results[];
 __global__ void __launch_bounds__(TABLED_THREADS)
     tabled_kernel(const __grid_constant__ mylib_function_args args)
 {
-    constexpr int N = 32, M = TABLED_THREADS;
+    constexpr int N = 16, M = TABLED_THREADS;
     wait_for_previous();
     for (int i = threadIdx.x; i < MYLIB_TABLE_NBYTES / 16; i += M)
         ((uint4 *)results)[i] = ((const uint4 *)args.in[1])[i];
@@ -246,7 +246,7 @@ typedef struct chosen {
 
 template <int OP, typename T> chosen choose()
 {
-    if constexpr (is_elementary<OP> && class_of<T>::value == COMPLEX)
+    if constexpr (is_elementary<OP> && real_of<T>::is_complex && !by_hardness<OP, T>::has_hard)
         return {complex_kernel, THREADS};
     else
         return {function_kernel<OP, T>, (int64_t)THREADS * AT_ONCE<OP, T>};

@@ -194,17 +194,15 @@ static int are_contiguous(mylib_reduce_args *args)
 }
 
 /*
- * Tells whether the terms of each output are one run or long ones, `step` bytes apart (any number
- * if it is 0), and enough for a warp to take each block.
+ * Tells whether the terms of each output are one run of any stride, or long ones, and enough for a
+ * warp to take each block.
  */
-static int are_runs(const mylib_reduce_args *args, int64_t step)
+static int are_runs(const mylib_reduce_args *args)
 {
     const int dims = args->ndim - args->kept_ndim, inner = args->ndim - 1;
-    if (args->inputs != 1 || dims < 1 || dims > MYLIB_REDUCED_NDIM ||
-        (dims > 1 && args->shape[inner] < MYLIB_LEAST_RUN))
-        return 0;
-    const int64_t stride = args->in_strides[0][inner];
-    return (step == 0 || stride == step) && llabs(stride) <= INT32_MAX &&
+    return args->inputs == 1 && dims >= 1 && dims <= MYLIB_REDUCED_NDIM &&
+           (dims == 1 || args->shape[inner] >= MYLIB_LEAST_RUN) &&
+           llabs(args->in_strides[0][inner]) <= INT32_MAX &&
            args->outputs * args->blocks >= ENOUGH_BLOCKS_OF_TERMS;
 }
 
@@ -221,7 +219,7 @@ static int are_rows(mylib_reduce_args *args)
     if (are_contiguous(args))
         return 1;
     args->is_aligned = 0;
-    return !is_whole(args->carrier) && are_runs(args, 0);
+    return !is_whole(args->carrier) && are_runs(args);
 }
 
 /*
@@ -276,16 +274,20 @@ static int choose_integers(mylib_reduce_args *args)
     int64_t parts;
     if (exact < MYLIB_BLOCK_TERMS || args->terms == 0)
         return 0;
-    args->is_spaced = is_across && !are_vectors(args, 16 / size);
-    if (args->is_spaced && (args->kept_ndim != 1 || args->ndim != 2 ||
-                            args->in_strides[0][0] == 0 || args->reduction == MYLIB_PROD))
+    const int is_contiguous = !is_across && are_contiguous(args);
+    const int is_one_run = is_across || args->ndim <= args->kept_ndim + 1;
+    args->is_spaced = is_across ? !are_vectors(args, 16 / size)
+                                : !is_contiguous && args->in_strides[0][args->ndim - 1] != size;
+    if (args->is_spaced &&
+        (args->reduction == MYLIB_PROD ||
+         (is_across && (args->kept_ndim != 1 || args->ndim != 2 || args->in_strides[0][0] == 0))))
         return 0;
-    /* Runs of several dimensions: long enough for a thread block, and not rounded in parts. */
-    const int is_one_run = is_across || are_contiguous(args);
-    if (!is_one_run && (!are_runs(args, size) || args->terms > exact ||
-                        args->shape[args->ndim - 1] * size < LEAST_RUN_NBYTES))
+    if (!is_across && !is_contiguous && !are_runs(args))
         return 0;
     const int64_t run = is_one_run ? args->terms : args->shape[args->ndim - 1];
+    /* Several runs are long enough for a thread block, and not rounded in parts. */
+    if (!is_one_run && (args->terms > exact || run * size < LEAST_RUN_NBYTES))
+        return 0;
     args->has_warp_per_output = 0;
     if (is_across) {
         const int64_t vectors = mylib_divide_up(args->outputs, 16 / size);

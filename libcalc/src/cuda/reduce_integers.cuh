@@ -91,8 +91,8 @@ __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], ui
 }
 
 /*
- * Columns of a thread that are single elements, `spacing` bytes apart, and not vectors.  Only
- * `count` of them exist; the last one replaces the others.
+ * Columns or terms of a thread that are single elements, `spacing` bytes apart, and not vectors.
+ * Only `count` of them exist; the last one replaces the others.
  */
 struct spaced_columns {
     int64_t spacing;
@@ -188,7 +188,8 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
 }
 
 /*
- * Along: a warp reduces an output, or a thread block a part of a run of contiguous terms.
+ * Along: a warp reduces an output, or a thread block a part of a run of terms, which are contiguous
+ * or spaced.
  *
  * Across: 2^width_bits threads take a vector of outputs each, adjacent or spaced; the others of a
  * thread block have the same outputs, and other terms of the part.
@@ -201,7 +202,7 @@ __global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
     const combine<R> f;
     alignas(16) __shared__ t_i64 room[THREADS * 16];
     const uint64_t flip = args.flip;
-    const bool is_across = IS_SPACED || args.is_across;
+    const bool is_across = args.is_across;
     const int threads = args.has_warp_per_output ? WARP : THREADS, t = threadIdx.x % threads;
     const int size = args.input_size[0], per_vector = 16 / size;
     const int lanes = THREADS >> args.width_bits, lane = threadIdx.x >> args.width_bits;
@@ -232,7 +233,7 @@ __global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
     const uint32_t row = is_across ? 0 : part / (uint32_t)args.parts_of_run;
     const int64_t from = (part - row * args.parts_of_run) * args.group;
     const int64_t n = terms - from < args.group ? terms - from : args.group;
-    int64_t step = is_across ? args.in_strides[0][args.kept_ndim] : size, count;
+    int64_t step = args.walk[0].stride[0], count;
     const char *p = first_term(args, 0, output) + from * step;
     if (row != 0)
         p += offset_of(args.walk[0], place_of_term(args, row * args.columns));
@@ -241,6 +242,18 @@ __global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
         p += lane * step;
         step *= lanes;
         count = (n - lane + lanes - 1) / lanes;
+    } else if (IS_SPACED) {
+        /* Each thread takes as many elements as a vector has, then the last ones singly. */
+        columns = {threads * step, per_vector};
+        count = n / (per_vector * threads);
+        for (int64_t i = count * per_vector * threads + t; i < n; i += threads) {
+            const char *const at[1] = {p + i * step};
+            t_i64 x[1];
+            load_terms<t_i64, 1>(args, 0, at, x);
+            edge = f(edge, R == MYLIB_MAX ? x[0] ^ (t_i64)flip : x[0]);
+        }
+        p += t * step;
+        step *= per_vector * threads;
     } else {
         /* Elements before the first vector and after the last: at most 15 each. */
         int64_t head = (int64_t)(-(uintptr_t)p % 16) / size;

@@ -13,6 +13,7 @@
 
 #include "elementary/hyperbolic.h"
 #include "elementary/inverse.h"
+#include "elementary/quick_complex.h"
 #include "elementary/trigonometric.h"
 #include "scalar_ops.h"
 
@@ -93,6 +94,15 @@ MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 #define DEFINE_COMPLEX_NARROW(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \
+        const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
+        return make_c64((float)w.re, (float)w.im); \
+    }
+#define DEFINE_COMPLEX_QUICK(op) \
+    MYLIB_FN t_c64 op##_c64(t_c64 z) \
+    { \
+        const t_quick_c64 quick = op##_quick_c64(z); \
+        if (!quick.is_rare) \
+            return quick.value; \
         const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
         return make_c64((float)w.re, (float)w.im); \
     }
@@ -177,11 +187,11 @@ MYLIB_FN_APART t_c128 cosh_c128(t_c128 z)
 }
 MYLIB_FN t_c128 sin_c128(t_c128 z) { return times_minus_i(sinh_c128(times_i(z))); }
 MYLIB_FN t_c128 cos_c128(t_c128 z) { return cosh_c128(times_i(z)); }
-DEFINE_COMPLEX_NARROW(exp)
-DEFINE_COMPLEX_NARROW(sinh)
-DEFINE_COMPLEX_NARROW(cosh)
-DEFINE_COMPLEX_NARROW(sin)
-DEFINE_COMPLEX_NARROW(cos)
+DEFINE_COMPLEX_QUICK(exp)
+DEFINE_COMPLEX_QUICK(sinh)
+DEFINE_COMPLEX_QUICK(cosh)
+DEFINE_COMPLEX_QUICK(sin)
+DEFINE_COMPLEX_QUICK(cos)
 
 /* ---- expm1, tan, tanh ---------------------------------------------------------------------- */
 
@@ -240,8 +250,8 @@ MYLIB_FN_APART t_c128 tanh_c128(t_c128 z)
 }
 MYLIB_FN t_c128 tan_c128(t_c128 z) { return times_minus_i(tanh_c128(times_i(z))); }
 DEFINE_COMPLEX_NARROW(expm1)
-DEFINE_COMPLEX_NARROW(tanh)
-DEFINE_COMPLEX_NARROW(tan)
+DEFINE_COMPLEX_QUICK(tanh)
+DEFINE_COMPLEX_QUICK(tan)
 
 /* ---- log, log2, log10, log1p --------------------------------------------------------------- */
 
@@ -360,9 +370,9 @@ MYLIB_FN_APART t_c128 log1p_c128(t_c128 z)
     return make_c128(0.5 * rounded(log_square(x, z.im, 2 * z.re, z.re)),
                      angle_of_sums(make_dd(z.im, 0), x).hi);
 }
-DEFINE_COMPLEX_NARROW(log)
-DEFINE_COMPLEX_NARROW(log2)
-DEFINE_COMPLEX_NARROW(log10)
+DEFINE_COMPLEX_QUICK(log)
+DEFINE_COMPLEX_QUICK(log2)
+DEFINE_COMPLEX_QUICK(log10)
 DEFINE_COMPLEX_NARROW(log1p)
 
 /* ---- arcsin, arccos, arcsinh, arccosh ------------------------------------------------------ */
