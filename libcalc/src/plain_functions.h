@@ -158,12 +158,11 @@ DEFINE_HALF_TEST(isfinite)
     MYLIB_FN C fmax_##s(C a, C b) { return isnan_##s(b) || less_equal_##s(b, a) ? a : b; } \
     MYLIB_FN C reciprocal_##s(C a) \
     { \
-        if (QUIET_LESS_EQUAL(fabs##f(a.im), fabs##f(a.re))) { \
-            T ratio = a.im / a.re, whole = a.re + a.im * ratio; \
-            return make_apart_##s(1 / whole, -ratio / whole); \
-        } \
-        T ratio = a.re / a.im, whole = a.re * ratio + a.im; \
-        return make_apart_##s(ratio / whole, -1 / whole); \
+        const int is_flat = QUIET_LESS_EQUAL(fabs##f(a.im), fabs##f(a.re)); \
+        const T large = is_flat ? a.re : a.im, small = is_flat ? a.im : a.re; \
+        const T ratio = small / large, whole = large + small * ratio; \
+        const T one = 1 / whole, other = ratio / whole; \
+        return make_##s(is_flat ? one : other, -(is_flat ? other : one)); \
     } \
     MYLIB_FN C sign_##s(C a) \
     { \

@@ -249,6 +249,64 @@ static void test_callers(void)
     free(large_sum);
 }
 
+/* ---- Tables of f16 --------------------------------------------------------------------------- */
+
+#define HALVES 65536
+#define SHORT_ROW 128 /* without a table */
+static const test_op *half_op;
+static uint16_t halves[HALVES], half_results[HALVES];
+static int half_flags;
+
+/* The flags of a call with every stride-th of these numbers. */
+static int compute_halves(int64_t n, uint16_t *out, const uint16_t *a, int64_t stride)
+{
+    feclearexcept(FE_ALL_EXCEPT);
+    CHECK_OK(mylib_map1(half_op->op, MYLIB_F16, n, out, 2 * stride, a, 2 * stride, a, 2 * stride));
+    return fetestexcept(FE_DIVBYZERO | FE_INVALID | FE_OVERFLOW);
+}
+
+static void *compute_all_halves(void *number)
+{
+    uint16_t *out = test_malloc(sizeof halves);
+    test_set_case("%s of all f16, thread %d", half_op->name, (int)(intptr_t)number);
+    for (int round = 0; round < 3; round++) {
+        memset(out, 0xa5, sizeof halves);
+        int flags = compute_halves(HALVES / 2, out, halves, 2);
+        flags |= compute_halves(HALVES / 2, out + 1, halves + 1, 2);
+        CHECK(memcmp(out, half_results, sizeof halves) == 0, "other bits than in short rows");
+        CHECK(flags == half_flags, "raised %#x, but %#x in short rows", flags, half_flags);
+    }
+    free(out);
+    return NULL;
+}
+
+/*
+ * A table gives the bits and the flags of the loop that it spares, also to threads that meet while
+ * one of them fills it.
+ */
+static void test_halves(const test_op *op)
+{
+    uint16_t out[4 * SHORT_ROW];
+    int flags[HALVES / SHORT_ROW];
+    test_set_case("%s of f16 in short rows", op->name);
+    half_op = op;
+    half_flags = 0;
+    for (int i = 0; i < HALVES; i++)
+        halves[i] = (uint16_t)i;
+    for (int i = 0; i < HALVES; i += SHORT_ROW)
+        half_flags |= flags[i / SHORT_ROW] =
+            compute_halves(SHORT_ROW, half_results + i, halves + i, 1);
+    test_in_threads(THREADS, compute_all_halves);
+    for (int i = 0; i < HALVES; i += 4 * SHORT_ROW) {
+        const int *right = flags + i / SHORT_ROW,
+                  raised = compute_halves(COUNT_OF(out), out, halves + i, 1);
+        CHECK(memcmp(out, half_results + i, sizeof out) == 0 &&
+                  raised == (right[0] | right[1] | right[2] | right[3]),
+              "%s of f16 from %#x on: other bits or flags (%#x) than in short rows", op->name, i,
+              raised);
+    }
+}
+
 /* ---- fork ------------------------------------------------------------------------------------ */
 
 /* Computes in a child with arrays as large as the parent's; returns 0 if all is right. */
@@ -454,6 +512,15 @@ int main(void)
     CHECK_OK(mylib_set_num_threads(4));
     test_large_unaligned(&r);
     test_flags(&r);
+    FOR_EACH_LEVEL(level)
+    {
+        FOR_EACH_PAIR(op, t)
+        {
+            if (t->type == MYLIB_F16 && op->arity == 1 && op->op >= MYLIB_OP_sin)
+                test_halves(op);
+        }
+    }
+    CHECK_OK(mylib_set_cpu_level(NULL));
     test_callers();
     test_cancel(&r);
     test_fork(&r);

@@ -12,6 +12,8 @@
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
  */
+#include <stdatomic.h>
+
 #include "cpu/half.h"
 #include "cpu/lanes.h"
 #include "cpu/loops.h"
@@ -25,7 +27,8 @@
 #define BLOCK_NBYTES 4096
 #define PACKED_NBYTES 2048 /* if operands are packed, on the stack */
 
-/* out[i] = op(a[i], b[i]) for whole groups; returns 0 if none raises a flag; `out` is no input. */
+/* out[i] = op(a[i], b[i]) for whole groups; returns 0 if none raises a flag; `out` is no input.  `b`
+   of a unary function is run_function()'s. */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
 /* Returns the floating-point flags of n contiguous elements; `b` is `a` for unary functions. */
@@ -58,9 +61,7 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
        same, come one element at a time. */
     const int packs_out = so != f->out_size || n == 1 || out == a || out == b;
     int flags = 0;
-    if (!f->is_binary)
-        b = a, sb = sa;
-    const int packs_any = packs_out || sa != f->size || sb != f->size;
+    const int packs_any = packs_out || sa != f->size || (f->is_binary && sb != f->size);
     const ptrdiff_t most = (packs_any ? PACKED_NBYTES : BLOCK_NBYTES) / w / f->group * f->group;
     while (n > 0) {
         ptrdiff_t m = n < most ? n : most;
@@ -81,7 +82,7 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
             pack(f, m, padded, pb, b, sb);
             y = pb;
         }
-        const int may_warn = f->loop(padded / f->group, result, x, y);
+        const int may_warn = f->loop(padded / f->group, result, x, f->is_binary ? y : b);
         if (may_warn && f->flags != NULL)
             flags |= f->flags(f->op, m, result, x, y);
         if (result == po)
@@ -104,6 +105,17 @@ static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
  * do.  A pole is at 0, at -1, or at 1 and -1.
  */
 #define DEFINE_FLAGS(s, U, INFINITE, ONE) \
+    /* Tells whether a result is infinite or NaN. */ \
+    NOINLINE static int is_any_special_##s(ptrdiff_t n, const char *out) \
+    { \
+        U found = 0; \
+        for (ptrdiff_t i = 0; i < n; i++) { \
+            U z; \
+            memcpy(&z, out + i * (ptrdiff_t)sizeof z, sizeof z); \
+            found |= (U)((z & (INFINITE)) == (INFINITE)); \
+        } \
+        return found != 0; \
+    } \
     NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
                                   const char *b) \
     { \
@@ -114,13 +126,9 @@ static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
         const U pole = is_odd ? (U)(~size | (ONE)) : is_pole(op, 1) ? (ONE) : 0; \
         const U has_no_pole = is_pole(op, -1) || is_pole(op, 0) ? 0 : (U)-1; \
         const U limit = op == MYLIB_OP_nextafter ? nan : infinite; \
-        U found = 0, invalid = 0, overflow = 0, divided = 0; \
+        U invalid = 0, overflow = 0, divided = 0; \
+        n = is_any_special_##s(n, out) ? n : 0; \
         for (ptrdiff_t i = 0; i < n; i++) { \
-            U z; \
-            memcpy(&z, out + i * w, sizeof z); \
-            found |= (U)((z & infinite) == infinite); \
-        } \
-        for (ptrdiff_t i = 0; found && i < n; i++) { \
             U x, y, z; \
             memcpy(&x, a + i * w, sizeof x); \
             memcpy(&y, b + i * w, sizeof y); \
@@ -142,12 +150,13 @@ DEFINE_FLAGS(f32, uint32_t, 0x7f800000, 0x3f800000)
 DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
 #undef DEFINE_FLAGS
 
-#define DEFINE_COMPLEX_FLAGS(s) \
+#define DEFINE_COMPLEX_FLAGS(s, r) \
     NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
                                   const char *b) \
     { \
         const ptrdiff_t w = sizeof(t_##s); \
         int flags = 0; \
+        n = is_any_special_##r(2 * n, out) ? n : 0; \
         for (ptrdiff_t i = 0; i < n; i++) { \
             const t_##s x = load_##s(a + i * w), y = load_##s(b + i * w); \
             const t_##s z = load_##s(out + i * w); \
@@ -157,8 +166,8 @@ DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
         } \
         return flags; \
     }
-DEFINE_COMPLEX_FLAGS(c64)
-DEFINE_COMPLEX_FLAGS(c128)
+DEFINE_COMPLEX_FLAGS(c64, f32)
+DEFINE_COMPLEX_FLAGS(c128, f64)
 #undef DEFINE_COMPLEX_FLAGS
 
 /* ---- Functions of floats and of complex numbers -------------------------------------------- */
@@ -308,13 +317,8 @@ MYLIB_PLAIN_FUNCTIONS(ROW)
 #undef ROW
 
 /* A function of f16 that is not computed in f32. */
-FUNCTION_LOOP(nextafter_own, f16, f16, nextafter_f16(ELEMENT(f16, a), ELEMENT(f16, b)))
-KERNEL(nextafter_own_f16)
-{
-    const function f = {MYLIB_OP_nextafter, nextafter_own_loop_f16, flags_f16, 1, 2, 2,
-                        GROUP(f16, f16)};
-    run_function(&f, n, out, so, a, sa, b, sb);
-}
+#define MYLIB_OP_nextafter_own MYLIB_OP_nextafter
+FUNCTION(nextafter_own, f16, f16, 1, nextafter_f16(ELEMENT(f16, a), ELEMENT(f16, b)))
 
 /* ---- Elementary functions ------------------------------------------------------------------ */
 
@@ -322,8 +326,7 @@ KERNEL(nextafter_own_f16)
 
 /*
  * Elements that are computed at once: four vectors of f64, in which most functions of all types are
- * computed.  A function is a long dependency chain, and out-of-order execution does not reach as
- * far as the next vector.  So the compiler interleaves the four: `restrict` allows it, and
+ * computed.  The compiler interleaves their dependency chains: `restrict` allows it, and
  * CMakeLists.txt sets its flags.
  */
 #if defined(__FMA__) || defined(__aarch64__)
@@ -532,12 +535,55 @@ MYLIB_LANES_BINARY(LANES_BINARY)
 #undef QUICK
 #endif
 
+/* All results of a function of one f16. */
+typedef struct half_table {
+    _Atomic(int64_t) seen; /* elements; negative when filled */
+    uint16_t result[65536];
+} half_table;
+
+static int look_up(ptrdiff_t groups, char *out, const char *a, const char *table)
+{
+    typedef uint16_t eight __attribute__((vector_size(16)));
+    for (; groups > 0; groups--, out += sizeof(eight), a += sizeof(eight)) {
+        eight z;
+        for (ptrdiff_t k = 0; k < 8; k++)
+            z[k] = load_u16(table + 2 * (ptrdiff_t)load_u16(a + 2 * k));
+        memcpy(out, &z, sizeof z);
+    }
+    return 1;
+}
+
+/*
+ * Looks up long rows, once they had four times the elements of the table.  While a thread fills it,
+ * others use the loop, as a child of fork() does for good.
+ */
+static void run_half_function(function f, half_table *t, ptrdiff_t n, char *out, ptrdiff_t so,
+                              const char *a, ptrdiff_t sa)
+{
+    char *results = (char *)t->result;
+    if (n >= 512 && atomic_load(&t->seen) >= 0) {
+        const int64_t before = atomic_fetch_add(&t->seen, n), enough = 4 * 65536;
+        if (before < enough && before + n >= enough) {
+            for (int i = 0; i < 65536; i++)
+                t->result[i] = (uint16_t)i;
+            run_function(&f, 65536, results, 2, results, 2, results, 0);
+            atomic_store(&t->seen, INT64_MIN);
+        }
+    }
+    if (n >= 512 && atomic_load(&t->seen) < 0) {
+        f.loop = look_up;
+        f.group = 8;
+    }
+    f.flags = flags_f16;
+    run_function(&f, n, out, so, a, sa, results, 0);
+}
+
 typedef struct own_loop {
     function_loop *loop;
     ptrdiff_t group;
 } own_loop;
 
-/* Returns the quick loop, the loop for hard arguments, the loop in two steps, or `otherwise`. */
+/* Returns the best loop, or `otherwise`. */
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)
@@ -589,6 +635,14 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define OWN_LOOP(op, s) own_loop_or(MYLIB_OP_##op, type_##s, op##_loop_##s)
 #define ELEMENTARY_KERNEL(op, s, is_binary) \
     FUNCTION_KERNEL(op, s, s, is_binary, OWN_LOOP(op, s).group, OWN_LOOP(op, s).loop)
+#define HALF_OF_ONE(op, s) \
+    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a))) \
+    KERNEL(op##_kernel_##s) \
+    { \
+        static half_table table; \
+        const function f = {MYLIB_OP_##op, op##_loop_##s, NULL, 0, 2, 2, AT_ONCE}; \
+        run_half_function(f, &table, n, out, so, a, sa); \
+    }
 #define FLOAT_UNARY(op, s) \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a))) \
     ELEMENTARY_KERNEL(op, s, 0)
@@ -606,7 +660,7 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
     FUNCTION_KERNEL(op, s, s, is_binary, 1, op##_loop_##s)
 #define COMPLEX_UNARY(op, s) COMPLEX(op, s, 0, op##_##s(ELEMENT(s, a)))
 #define COMPLEX_BINARY(op, s) COMPLEX(op, s, 1, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))
-#define ELEMENTARY_UNARY(op, s) BY_CLASS(s, , FLOAT_UNARY, FLOAT_UNARY, COMPLEX_UNARY)(op, s)
+#define ELEMENTARY_UNARY(op, s) BY_CLASS(s, , HALF_OF_ONE, FLOAT_UNARY, COMPLEX_UNARY)(op, s)
 #define ELEMENTARY_BINARY(op, s) \
     BY_CLASS(s, INTEGER_BINARY, FLOAT_BINARY, FLOAT_BINARY, COMPLEX_BINARY)(op, s)
 #define ROW(kind, op, set) MYLIB_SET_##set(ELEMENTARY_##kind, op)
@@ -628,7 +682,7 @@ mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type)
 {
     if (op == MYLIB_OP_nextafter && type == MYLIB_F16)
-        return nextafter_own_f16;
+        return nextafter_own_kernel_f16;
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s) \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
