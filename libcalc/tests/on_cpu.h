@@ -87,7 +87,7 @@ static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selecto
 /* ---- Threads that wait for each other ------------------------------------------------------ */
 
 #define STACK_NBYTES (128 * 1024)
-#define MOST_THREADS 512
+#define MOST_THREADS 1024
 #define WARP_THREADS 32
 
 struct barrier {

@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)
 
 /* ---- A table of all results ------------------------------------------------------------------ */
 
-constexpr int TABLED_THREADS = 512;
+constexpr int TABLED_THREADS = 1024;
 extern __shared__ uint16_t results[];
 
 /*

@@ -142,7 +142,7 @@ template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
  * complex numbers; slow ones of f64 take 64, long ones 16.
  */
 template <int OP, typename T>
-constexpr int AT_ONCE = sizeof(T) < 4 && (is_elementary<OP> || class_of<T>::value != FLOAT) ? 4
+constexpr int AT_ONCE = sizeof(T) < 4 && (is_elementary<OP> || class_of<T>::value != HALF) ? 4
                         : !is_elementary<OP>                    ? 16 / (int)sizeof(T)
                         : sizeof(T) == 4                        ? 8
                         : is_long<OP> || real_of<T>::is_complex ? 2

@@ -195,7 +195,7 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
  * thread block have the same outputs, and other terms of the part.
  */
 template <int R, bool IS_SPACED>
-__global__ void __launch_bounds__(THREADS, IS_SPACED ? 3 : MIN_BLOCKS<t_i64>)
+__global__ void __launch_bounds__(THREADS, IS_SPACED ? 2 : MIN_BLOCKS<t_i64>)
     integers_kernel(const __grid_constant__ reduce_args args)
 {
     wait_for_previous();

@@ -53,12 +53,14 @@ MYLIB_FN t_quick_c64 cosh_quick_c64(t_c64 z)
     return quick_parts(cosh_near(z.re) * cos_near(z.im), sinh_near(z.re) * sin_near(z.im), 32,
                        is_hard_turn_f32(z.im));
 }
+/* A quotient by a positive d, with the sign of n even if n is 0. */
+MYLIB_FN double signed_quotient(double n, double d) { return with_sign_of(quotient_near(n, d), n); }
 /* The sum of squares does not cancel. */
 MYLIB_FN t_quick_c64 tanh_quick_c64(t_c64 z)
 {
     const double sh = sinh_near(z.re), ch = cosh_near(z.re);
     const double s = sin_near(z.im), c = cos_near(z.im), sum = FMA(sh, sh, c * c);
-    return quick_parts(quotient_near(sh * ch, sum), quotient_near(s * c, sum), 128,
+    return quick_parts(signed_quotient(sh * ch, sum), signed_quotient(s * c, sum), 128,
                        is_hard_turn_f32(z.im));
 }
 MYLIB_FN t_quick_c64 sin_quick_c64(t_c64 z)
