@@ -596,12 +596,12 @@ typedef struct mylib_terms {
  * Enqueues the reduction of terms, operands 1 and 2 of the layout (GPU memory or host scalars), to
  * operand 0.  The reduced dimensions are the last ones, in C order; operand 0 has stride 0 there.
  * out_type is operand 0's type: one of the two of the terms.  The kept dimensions may be in any
- * order, and so simplified; either kind may be missing.
+ * order, and so simplified; either kind may be missing.  Errors use the operands' names.
  */
 #define MYLIB_REDUCED_NDIM 3 /* the most reduced dimensions */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
-                               mylib_type out_type);
+                               mylib_type out_type, const char *const *names);
 /*
  * Reduces the values of a program over a layout of GPU memory and host scalars, converted to 'type'
  * and then to the carrying type (mylib.h).  Operand 0, out_type and the dimensions are those of
@@ -609,7 +609,8 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
  */
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
-                                       mylib_layout *layout, int kept_ndim, mylib_type out_type);
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type,
+                                       const char *const *names);
 /*
  * Does the same for host arrays, of any size: their elements go to the GPU in pieces that are whole
  * subtrees of the order.  Waits.
