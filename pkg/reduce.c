@@ -103,6 +103,18 @@ static int divide(const call *c, const mylib_array *sum, int64_t terms)
     return check_status(c->state, status);
 }
 
+/* Takes an output in C order, of a type and shape, apart from the input. */
+static int takes_output(call *c, PyObject *out, mylib_type type, int ndim, const int64_t *shape)
+{
+    const mylib_array *a = &c->arrays[0];
+    int64_t stride = type_sizes[type];
+    int fits = find_output(c, out) && a->type == type && a->ndim == ndim &&
+               !may_share_memory(a, &c->arrays[1]);
+    for (int d = ndim - 1; d >= 0 && fits; stride *= shape[d--])
+        fits = a->shape[d] == shape[d] && a->strides[d] == stride;
+    return fits;
+}
+
 outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes,
                       PyObject **result_ret)
 {
@@ -118,14 +130,17 @@ outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes
         if (!is_reduced || keeps_axes)
             shape[ndim++] = kept[d];
     }
-    const int is_scalar = ndim == 0 && !c->on_gpu, kept_ndim = ndim == 0 ? 0 : in_ndim;
+    const int is_scalar = ndim == 0 && !c->on_gpu && r->out == NULL;
+    const int kept_ndim = ndim == 0 ? 0 : in_ndim;
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
     const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
     const int num = r->num != 0 ? r->num : num_of_type(type);
     PyObject *result = NULL;
     outcome done = c->on_gpu ? place(c) : DONE;
+    if (done == DONE && r->out != NULL && !takes_output(c, r->out, type, ndim, shape))
+        done = OTHER_OUT;
     if (done == DONE && !is_scalar) {
-        result = new_output(c, type, num, 'C', ndim, shape);
+        result = r->out != NULL ? Py_NewRef(r->out) : new_output(c, type, num, 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
             done = FAILED;
         else
@@ -276,14 +291,15 @@ outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret)
     return DONE;
 }
 
-/* Reduces an array's elements, or those along some axes; declines empty arrays. */
-static outcome reduce_new(core_state *state, long number, PyObject *array, PyObject *axis,
-                          PyObject *keepdims, PyObject **result_ret)
+/* Computes reduce_any() of an array with elements, on the default device. */
+static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
+    const long number = PyLong_AsLong(args[0]);
+    PyObject *array = args[1], *axis = args[2], *keepdims = args[3], *dtype = args[4];
     DECLARE_CALL(c, state, 1, 1);
     reduction r;
     uint64_t axes;
-    if (!PyBool_Check(keepdims))
+    if (!PyBool_Check(keepdims) || args[6] != Py_None)
         return OTHER_OPERAND;
     outcome done = take_reduced(&c, 0, array);
     const mylib_array *in = &c.arrays[1];
@@ -295,8 +311,18 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
     if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis == Py_None && keepdims == Py_False &&
         !c.on_gpu)
         return count_few((PyArrayObject *)array, result_ret);
-    if ((done = choose_reduction(state, in->type, number, count, &r)) != DONE)
+    mylib_type type = in->type;
+    if (dtype != Py_None && take_dtype(dtype, &type) < 0) {
+        PyErr_Clear();
+        return OTHER_TYPE;
+    }
+    if ((done = choose_reduction(state, type, number, count, &r)) != DONE)
         return done;
+    if (dtype != Py_None && (type == MYLIB_BOOL || (r.is_mean && r.type != type) ||
+                             (in->type >= MYLIB_C64 && type < MYLIB_C64)))
+        return OTHER_TYPE;
+    r.type = dtype != Py_None ? type : r.type;
+    r.out = args[5] != Py_None ? args[5] : NULL;
     return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }
 
@@ -312,8 +338,7 @@ static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py
             PyErr_SetString(PyExc_TypeError, "reduce_any() takes a reduction and six arguments");
         return NULL;
     }
-    if (args[4] == Py_None && args[5] == Py_None && args[6] == Py_None &&
-        reduce_new(state, number, args[1], args[2], args[3], &result) <= DONE)
+    if (reduce_new(state, args, &result) <= DONE)
         return result;
     const char *name = number < REDUCTIONS ? reductions[number].name : others[number - REDUCTIONS];
     return call_slow(state, "reduce", "(sOOOOOO)", name, args[1], args[2], args[4], args[5],
