@@ -294,12 +294,14 @@ outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret)
 /* Computes reduce_any() of an array with elements, on the default device. */
 static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
-    const long number = PyLong_AsLong(args[0]);
+    int is_large;
+    const long number =
+        PyLong_CheckExact(args[0]) ? PyLong_AsLongAndOverflow(args[0], &is_large) : -1;
     PyObject *array = args[1], *axis = args[2], *keepdims = args[3], *dtype = args[4];
     DECLARE_CALL(c, state, 1, 1);
     reduction r;
     uint64_t axes;
-    if (!PyBool_Check(keepdims) || args[6] != Py_None)
+    if (number < 0 || number > REDUCE_MEAN || !PyBool_Check(keepdims) || args[6] != Py_None)
         return OTHER_OPERAND;
     outcome done = take_reduced(&c, 0, array);
     const mylib_array *in = &c.arrays[1];
@@ -329,20 +331,7 @@ static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **r
 /* Computes any reduction of any array; pkg._reductions.reduce_slowly() is its slow path. */
 static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    static const char *const others[] = {"any", "all", "count_nonzero", "mean"};
-    PyObject *result = NULL;
-    const long number = count == 7 ? PyLong_AsLong(args[0]) : -1;
-    if (number < 0 || number > REDUCE_MEAN) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "reduce_any() takes a reduction and six arguments");
-        return NULL;
-    }
-    if (reduce_new(state, args, &result) <= DONE)
-        return result;
-    const char *name = number < REDUCTIONS ? reductions[number].name : others[number - REDUCTIONS];
-    return call_slow(state, "reduce", "(sOOOOOO)", name, args[1], args[2], args[4], args[5],
-                     args[3], args[6]);
+    return call_fast(module, "reduce", args, count, 7, reduce_new);
 }
 
 /* Computes the sum of the products of two vectors of one length in one place, without options. */
