@@ -103,13 +103,14 @@ static int divide(const call *c, const mylib_array *sum, int64_t terms)
     return check_status(c->state, status);
 }
 
-/* Takes an output in C order, of a type and shape, apart from the input. */
+/* Takes an output in C order, of a type and shape, apart from the inputs. */
 static int takes_output(call *c, PyObject *out, mylib_type type, int ndim, const int64_t *shape)
 {
     const mylib_array *a = &c->arrays[0];
     int64_t stride = type_sizes[type];
-    int fits = find_output(c, out) && a->type == type && a->ndim == ndim &&
-               !may_share_memory(a, &c->arrays[1]);
+    int fits = find_output(c, out) && a->type == type && a->ndim == ndim;
+    for (int k = 1; k <= c->inputs && fits; k++)
+        fits = !may_share_memory(a, &a[k]);
     for (int d = ndim - 1; d >= 0 && fits; stride *= shape[d--])
         fits = a->shape[d] == shape[d] && a->strides[d] == stride;
     return fits;
@@ -334,14 +335,14 @@ static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py
     return call_fast(module, "reduce", args, count, 7, reduce_new);
 }
 
-/* Computes the sum of the products of two vectors of one length in one place, without options. */
+/* Computes the sum of the products of two vectors of one length in one place. */
 static outcome dot_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 2, 2);
     const mylib_array *in = &c.arrays[1];
     reduction r = {.number = MYLIB_SUM};
-    if (args[2] != Py_None || args[3] != Py_None)
-        return OTHER_OUT;
+    if (args[3] != Py_None)
+        return OTHER_PLACE;
     for (int k = 0; k < 2; k++) {
         outcome done = take_reduced(&c, k, args[k]);
         if (done != DONE)
@@ -362,6 +363,7 @@ static outcome dot_new(core_state *state, PyObject *const *args, PyObject **resu
                         .name = "dot",
                         .gives_bool = 1};
     }
+    r.out = args[2] != Py_None ? args[2] : NULL;
     return reduce_to_new(&c, &r, UINT64_MAX, 0, result_ret);
 }
 

@@ -25,7 +25,7 @@ enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT, REDUCE_MEAN };
  * Reduces a call's inputs, which are broadcast, along the axes that are bits of a mask: to `out`, a
  * new array, or a NumPy scalar for host arrays and no dimensions.  OTHER_SHAPE if they do not
  * broadcast, OTHER_PLACE for Arrays beside host arrays or on two GPUs, OTHER_OUT if `out` has not
- * the result's type, shape and place, or not C order, or shares memory with the input.
+ * the result's type, shape and place, or not C order, or shares memory with an input.
  */
 outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes,
                       PyObject **result_ret);
