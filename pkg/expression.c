@@ -389,7 +389,7 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
     return is_found;
 }
 
-/* Reduces the values of a call: to a NumPy scalar, a new array, or `out` if that is not NULL. */
+/* Reduces the values of a call. */
 static outcome reduce_call(call *c, const expression_object *self, const program_object *p,
                            PyObject *out, PyObject **result_ret)
 {

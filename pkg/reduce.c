@@ -103,7 +103,7 @@ static int divide(const call *c, const mylib_array *sum, int64_t terms)
     return check_status(c->state, status);
 }
 
-/* Takes an output in C order, of a type and shape, apart from the inputs. */
+/* Takes an output in C order, apart from the inputs. */
 static int takes_output(call *c, PyObject *out, mylib_type type, int ndim, const int64_t *shape)
 {
     const mylib_array *a = &c->arrays[0];
@@ -295,15 +295,13 @@ outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret)
 /* Computes reduce_any() of an array with elements, on the default device. */
 static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
-    int is_large;
-    const long number =
-        PyLong_CheckExact(args[0]) ? PyLong_AsLongAndOverflow(args[0], &is_large) : -1;
+    const long number = PyLong_AsLong(args[0]);
     PyObject *array = args[1], *axis = args[2], *keepdims = args[3], *dtype = args[4];
     DECLARE_CALL(c, state, 1, 1);
     reduction r;
     uint64_t axes;
     if (number < 0 || number > REDUCE_MEAN || !PyBool_Check(keepdims) || args[6] != Py_None)
-        return OTHER_OPERAND;
+        return PyErr_Occurred() ? FAILED : OTHER_OPERAND;
     outcome done = take_reduced(&c, 0, array);
     const mylib_array *in = &c.arrays[1];
     if (done != DONE || (done = take_axes(axis, in->ndim, &axes)) != DONE)
@@ -321,10 +319,12 @@ static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **r
     }
     if ((done = choose_reduction(state, type, number, count, &r)) != DONE)
         return done;
-    if (dtype != Py_None && (type == MYLIB_BOOL || (r.is_mean && r.type != type) ||
-                             (in->type >= MYLIB_C64 && type < MYLIB_C64)))
-        return OTHER_TYPE;
-    r.type = dtype != Py_None ? type : r.type;
+    if (dtype != Py_None) {
+        if (type == MYLIB_BOOL || (r.is_mean && r.type != type) ||
+            (in->type >= MYLIB_C64 && type < MYLIB_C64))
+            return OTHER_TYPE;
+        r.type = type;
+    }
     r.out = args[5] != Py_None ? args[5] : NULL;
     return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }

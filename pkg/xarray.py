@@ -50,7 +50,7 @@ def _elements(expression: Any) -> Expression:
 
 
 def _take(expression: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns the arguments of a call; of a fused function by name, with its defaults."""
+    """Returns the arguments; those of a fused function by name, with defaults."""
     if not hasattr(expression, "expression"):
         return args, named
     given = inspect.signature(expression).bind_partial(*args, **named)

@@ -596,7 +596,7 @@ typedef struct mylib_terms {
  * Enqueues the reduction of terms, operands 1 and 2 of the layout (GPU memory or host scalars), to
  * operand 0.  The reduced dimensions are the last ones, in C order; operand 0 has stride 0 there.
  * out_type is operand 0's type: one of the two of the terms.  The kept dimensions may be in any
- * order, and so simplified; either kind may be missing.  Errors use the operands' names.
+ * order, and so simplified; either kind may be missing.
  */
 #define MYLIB_REDUCED_NDIM 3 /* the most reduced dimensions */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
