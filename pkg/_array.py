@@ -240,10 +240,12 @@ class Array(core.ArrayBase):
         return finish("power", result, self)
 
     def __divmod__(self, other: Any) -> Any:
-        return self // other, self % other
+        quotient = self.__floordiv__(other)
+        return quotient if quotient is NotImplemented else (quotient, self.__mod__(other))
 
     def __rdivmod__(self, other: Any) -> Any:
-        return other // self, other % self
+        quotient = self.__rfloordiv__(other)
+        return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))
 
     # ---- NumPy's protocols -----------------------------------------------------------------------
 

@@ -154,7 +154,7 @@ def core_stream(stream: Any, ordinal: int | None = None) -> core.Stream:
     if isinstance(stream, core.Stream):
         return stream
     owner = None if isinstance(stream, int) and not isinstance(stream, bool) else stream
-    handle: int = stream if owner is None else _foreign_handle(stream)
+    handle: int = _foreign_handle(stream) if owner is stream else stream
     if not 0 <= handle < 2**64:
         problem = "be negative" if handle < 0 else "have more than 64 bits"
         raise ValueError(f"a stream's handle cannot {problem}: {handle}")

@@ -81,6 +81,9 @@ def clip(
         operands = [one for one in (x, lowest, highest) if one is not None]
         ordinal = find_place("clip", operands, device)
         return call_numpy(np.clip, x, lowest, highest, out=out, operands=operands, ordinal=ordinal)
+    if out is ...:
+        result = clip(x, lowest, highest, device=device)
+        return result if isinstance(result, core.ArrayBase) else np.asarray(result)
     lowest, highest = _bound(x, lowest, True), _bound(x, highest, False)
     how = _keywords(out, device)
     if lowest is None and highest is None:

@@ -338,4 +338,11 @@ def trace_slowly(matrix: Any, offset: Any, device: str | None) -> Any:
     return core.reduce_any(SUM, diagonal, None, False, None, None, device)
 
 
-core.slow_paths.update(reduce=reduce_slowly, dot=dot_slowly, trace=trace_slowly)
+def _reduce_any(
+    number: int, x: Any, axis: Any, keepdims: bool, dtype: Any, out: Any, device: str | None
+) -> Any:
+    name = (*REDUCTIONS, "any", "all", "count_nonzero", "mean")[number]
+    return reduce_slowly(name, x, axis, dtype, out, keepdims, device)
+
+
+core.slow_paths.update(reduce=_reduce_any, dot=dot_slowly, trace=trace_slowly)

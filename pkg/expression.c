@@ -389,9 +389,9 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
     return is_found;
 }
 
-/* Reduces the values of a call: to a NumPy scalar, or a new array. */
+/* Reduces the values of a call. */
 static outcome reduce_call(call *c, const expression_object *self, const program_object *p,
-                           PyObject **result_ret)
+                           PyObject *out, PyObject **result_ret)
 {
     int64_t shape[MYLIB_MAX_NDIM], count;
     reduction r;
@@ -406,6 +406,7 @@ static outcome reduce_call(call *c, const expression_object *self, const program
     if (done != DONE)
         return done;
     r.program = p->program;
+    r.out = out;
     r.name = p->computation.name;
     return reduce_to_new(c, &r, axes, self->keeps_axes, result_ret);
 }
@@ -437,7 +438,7 @@ static outcome follow_plan(const expression_object *self, const plan *found, PyO
     }
     if (self->number < 0)
         return run_call(&c, &p->computation, 'K', out, result_ret);
-    return out == NULL ? reduce_call(&c, self, p, result_ret) : OTHER_OUT;
+    return reduce_call(&c, self, p, out, result_ret);
 }
 
 static outcome call_plan(expression_object *self, PyObject *const *args, PyObject *out,

@@ -167,7 +167,7 @@ static PyObject *join_arrays_function(PyObject *module, PyObject *args)
         return NULL;
     core_state *state = PyModule_GetState(module);
     if (join_arrays(state, arrays, axis, is_stack, dtype, &result) > DONE)
-        PyErr_SetString(PyExc_ValueError, "join_arrays() takes Arrays that fit together");
+        PyErr_SetString(PyExc_ValueError, "the result would have more than 64 dimensions");
     return result;
 }
 

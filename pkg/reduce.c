@@ -103,6 +103,19 @@ static int divide(const call *c, const mylib_array *sum, int64_t terms)
     return check_status(c->state, status);
 }
 
+/* Takes an output in C order, apart from the inputs. */
+static int takes_output(call *c, PyObject *out, mylib_type type, int ndim, const int64_t *shape)
+{
+    const mylib_array *a = &c->arrays[0];
+    int64_t stride = type_sizes[type];
+    int fits = find_output(c, out) && a->type == type && a->ndim == ndim;
+    for (int k = 1; k <= c->inputs && fits; k++)
+        fits = !may_share_memory(a, &a[k]);
+    for (int d = ndim - 1; d >= 0 && fits; stride *= shape[d--])
+        fits = a->shape[d] == shape[d] && a->strides[d] == stride;
+    return fits;
+}
+
 outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes,
                       PyObject **result_ret)
 {
@@ -118,14 +131,17 @@ outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes
         if (!is_reduced || keeps_axes)
             shape[ndim++] = kept[d];
     }
-    const int is_scalar = ndim == 0 && !c->on_gpu, kept_ndim = ndim == 0 ? 0 : in_ndim;
+    const int is_scalar = ndim == 0 && !c->on_gpu && r->out == NULL;
+    const int kept_ndim = ndim == 0 ? 0 : in_ndim;
     mylib_array out = {value, {MYLIB_CPU, 0}, r->type, kept_ndim, kept, NULL};
     const mylib_type type = r->gives_bool ? MYLIB_BOOL : r->type;
     const int num = r->num != 0 ? r->num : num_of_type(type);
     PyObject *result = NULL;
     outcome done = c->on_gpu ? place(c) : DONE;
+    if (done == DONE && r->out != NULL && !takes_output(c, r->out, type, ndim, shape))
+        done = OTHER_OUT;
     if (done == DONE && !is_scalar) {
-        result = new_output(c, type, num, 'C', ndim, shape);
+        result = r->out != NULL ? Py_NewRef(r->out) : new_output(c, type, num, 'C', ndim, shape);
         if (result == NULL || note_uses(c, result) < 0)
             done = FAILED;
         else
@@ -276,15 +292,16 @@ outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret)
     return DONE;
 }
 
-/* Reduces an array's elements, or those along some axes; declines empty arrays. */
-static outcome reduce_new(core_state *state, long number, PyObject *array, PyObject *axis,
-                          PyObject *keepdims, PyObject **result_ret)
+/* Computes reduce_any() of an array with elements, on the default device. */
+static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
+    const long number = PyLong_AsLong(args[0]);
+    PyObject *array = args[1], *axis = args[2], *keepdims = args[3], *dtype = args[4];
     DECLARE_CALL(c, state, 1, 1);
     reduction r;
     uint64_t axes;
-    if (!PyBool_Check(keepdims))
-        return OTHER_OPERAND;
+    if (number < 0 || number > REDUCE_MEAN || !PyBool_Check(keepdims) || args[6] != Py_None)
+        return PyErr_Occurred() ? FAILED : OTHER_OPERAND;
     outcome done = take_reduced(&c, 0, array);
     const mylib_array *in = &c.arrays[1];
     if (done != DONE || (done = take_axes(axis, in->ndim, &axes)) != DONE)
@@ -295,39 +312,37 @@ static outcome reduce_new(core_state *state, long number, PyObject *array, PyObj
     if (number == REDUCE_COUNT && count <= FEW_COUNTED && axis == Py_None && keepdims == Py_False &&
         !c.on_gpu)
         return count_few((PyArrayObject *)array, result_ret);
-    if ((done = choose_reduction(state, in->type, number, count, &r)) != DONE)
+    mylib_type type = in->type;
+    if (dtype != Py_None && take_dtype(dtype, &type) < 0) {
+        PyErr_Clear();
+        return OTHER_TYPE;
+    }
+    if ((done = choose_reduction(state, type, number, count, &r)) != DONE)
         return done;
+    if (dtype != Py_None) {
+        if (type == MYLIB_BOOL || (r.is_mean && r.type != type) ||
+            (in->type >= MYLIB_C64 && type < MYLIB_C64))
+            return OTHER_TYPE;
+        r.type = type;
+    }
+    r.out = args[5] != Py_None ? args[5] : NULL;
     return reduce_to_new(&c, &r, axes, keepdims == Py_True, result_ret);
 }
 
 /* Computes any reduction of any array; pkg._reductions.reduce_slowly() is its slow path. */
 static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    core_state *state = PyModule_GetState(module);
-    static const char *const others[] = {"any", "all", "count_nonzero", "mean"};
-    PyObject *result = NULL;
-    const long number = count == 7 ? PyLong_AsLong(args[0]) : -1;
-    if (number < 0 || number > REDUCE_MEAN) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "reduce_any() takes a reduction and six arguments");
-        return NULL;
-    }
-    if (args[4] == Py_None && args[5] == Py_None && args[6] == Py_None &&
-        reduce_new(state, number, args[1], args[2], args[3], &result) <= DONE)
-        return result;
-    const char *name = number < REDUCTIONS ? reductions[number].name : others[number - REDUCTIONS];
-    return call_slow(state, "reduce", "(sOOOOOO)", name, args[1], args[2], args[4], args[5],
-                     args[3], args[6]);
+    return call_fast(module, "reduce", args, count, 7, reduce_new);
 }
 
-/* Computes the sum of the products of two vectors of one length in one place, without options. */
+/* Computes the sum of the products of two vectors of one length in one place. */
 static outcome dot_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 2, 2);
     const mylib_array *in = &c.arrays[1];
     reduction r = {.number = MYLIB_SUM};
-    if (args[2] != Py_None || args[3] != Py_None)
-        return OTHER_OUT;
+    if (args[3] != Py_None)
+        return OTHER_PLACE;
     for (int k = 0; k < 2; k++) {
         outcome done = take_reduced(&c, k, args[k]);
         if (done != DONE)
@@ -348,6 +363,7 @@ static outcome dot_new(core_state *state, PyObject *const *args, PyObject **resu
                         .name = "dot",
                         .gives_bool = 1};
     }
+    r.out = args[2] != Py_None ? args[2] : NULL;
     return reduce_to_new(&c, &r, UINT64_MAX, 0, result_ret);
 }
 

@@ -15,15 +15,16 @@ typedef struct reduction {
     int gives_bool;               /* reduces u8, and returns a bool */
     int is_mean;                  /* divides the sum by the number of its terms */
     int num;                      /* NumPy's number of the result's type; 0: the usual one */
+    PyObject *out;                /* or NULL: a new one */
 } reduction;
 
 /* The numbers of further reductions, after those of the library's. */
 enum { REDUCE_ANY = MYLIB_MAX + 1, REDUCE_ALL, REDUCE_COUNT, REDUCE_MEAN };
 
 /*
- * Reduces a call's inputs, which are broadcast, along the axes that are bits of a mask: to a new
- * array, or to a NumPy scalar for host arrays and no dimensions.  OTHER_SHAPE if they do not
- * broadcast, OTHER_PLACE for Arrays beside host arrays or on two GPUs.
+ * Reduces a call's inputs, which are broadcast, along the axes that are bits of a mask: to `out`, a
+ * new array, or a NumPy scalar for host arrays and no dimensions.  OTHER_SHAPE if they do not
+ * broadcast, OTHER_PLACE for Arrays beside host arrays or on two GPUs, OTHER_OUT for another `out`.
  */
 outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes,
                       PyObject **result_ret);

@@ -12,6 +12,7 @@ array([0.5 , 0.25])
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -48,6 +49,16 @@ def _elements(expression: Any) -> Expression:
     return e
 
 
+def _take(expression: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
+    """Returns the arguments; those of a fused function by name, with defaults."""
+    if not hasattr(expression, "expression"):
+        return args, named
+    given = inspect.signature(expression).bind_partial(*args, **named)
+    given.apply_defaults()
+    used = expression.expression.inputs
+    return (), {name: x for name, x in given.arguments.items() if name in used}
+
+
 def _lazy(e: Expression, operands: tuple[Any, ...]) -> Any:
     """Returns a Dask array: the expression of each chunk of the operands."""
     import dask.array
@@ -71,6 +82,7 @@ def apply(
     arithmetic.  Arrays are computed in one pass where they are, chunks of Dask when needed.
     """
     e = _elements(expression)
+    operands, named = _take(expression, operands, named)
 
     def compute(*arrays: Any) -> Any:
         if not any(hasattr(x, "__dask_graph__") for x in arrays):
@@ -139,7 +151,7 @@ class DataArrayAccessor(_Accessor):
 
         ``x.pcd.evaluate("(x - low) / (high - low)", low=2, high=3)``; see `apply`.
         """
-        e = _elements(expression)
+        e, (_, named) = _elements(expression), _take(expression, (), named)
         free = [name for name in e.inputs if name not in named]
         if len(free) != 1:
             raise TypeError(
@@ -170,11 +182,12 @@ class DatasetAccessor(_Accessor):
     def evaluate(self, expression: Any, **named: Any) -> Any:
         """Evaluates an expression of the Dataset's variables, and of `named`; see `apply`."""
         e = _elements(expression)
-        missing = [name for name in e.inputs if name not in named and name not in self._obj]
+        variables = {name: self._obj[name] for name in e.inputs if name in self._obj}
+        _, given = _take(expression, (), {**variables, **named})
+        missing = [name for name in e.inputs if name not in given]
         if missing:
             raise KeyError(
                 f"the expression uses {', '.join(missing)}; the Dataset has "
                 f"{', '.join(map(str, self._obj.variables))}"
             )
-        variables = {name: self._obj[name] for name in e.inputs if name not in named}
-        return apply(e, **variables, **named)
+        return apply(e, **given)

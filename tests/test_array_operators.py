@@ -431,5 +431,7 @@ def test_operators_that_refuse_do_not_return_notimplemented(sign: str) -> None:
         def __radd__(self, other: Any) -> str:
             return "reflected"
 
-    if sign == "+=":
+        __rdivmod__ = __radd__
+
+    if sign in ("+=", "divmod"):
         assert apply(x, Other()) == "reflected"

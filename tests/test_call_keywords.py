@@ -449,6 +449,8 @@ def test_out_may_ask_for_an_array() -> None:
     x = pcd.asarray(np.arange(3.0), device="cuda")
     assert pcd.add(x, 1, out=...).tolist() == [1, 2, 3]
     assert pcd.sqrt(x[1], out=...).shape == ()
+    assert pcd.clip(x, 1, out=...).tolist() == [1, 1, 2]
+    oracle.assert_same(pcd.clip(5, 1, 3, out=...), np.clip(5, 1, 3, out=np.empty((), int)))
     for refused in (lambda: pcd.add(x, 1, ...), lambda: pcd.add(x, 1, out=(...,))):
         with pytest.raises(TypeError, match="out="):
             refused()

@@ -111,3 +111,9 @@ def test_where(ndim: int, place: str) -> None:
     mask = host[:, :1] > 0
     result = pcd.where(in_place(place, mask), in_place(place, host), in_place(place, host[0]))
     oracle.assert_same(fetched(result), np.where(mask, host, host[0]))
+
+
+@pytest.mark.gpu
+def test_stack_to_65() -> None:
+    with pytest.raises(ValueError, match="more than 64 dimensions"):
+        pcd.stack([in_place("array", _data(64))])

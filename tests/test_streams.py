@@ -63,7 +63,7 @@ def test_no_stream() -> None:
         pcd.Stream("cpu")
     with pytest.raises(pcd.CudaError):
         pcd.Stream("cuda:999")
-    for wrong in ("cuda", 1.5, True, object(), Bare(ptr="1")):
+    for wrong in (None, "cuda", 1.5, True, object(), Bare(ptr="1")):
         with pytest.raises(TypeError, match="expected a Stream, an object with __cuda_stream__"):
             pcd.stream(wrong)
     with pytest.raises(ValueError, match="negative"):

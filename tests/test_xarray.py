@@ -68,6 +68,14 @@ def test_apply(scene: Any) -> None:
     xr.testing.assert_identical(double.drop_attrs(), (scene[["nir", "row"]] * 2).drop_attrs())
     assert double.nir.dtype == "f4" and double.row.dtype == "f8"
     assert pkg.xarray.apply("a + 1", 2) == 3
+    scaled = pcd.fuse(lambda unused, nir, scale=2: nir * scale)
+    for got in (
+        pkg.xarray.apply(scaled, 0, scene.nir),
+        scene.nir.pcd.evaluate(scaled),
+        scene.pcd.evaluate(scaled),
+    ):
+        assert_same(got, scene.nir * 2)
+    assert_same(scene.pcd.evaluate(scaled, scale=scene.row), scene.nir * scene.row)
     kept = pkg.xarray.apply("a * 2", scene.nir, keep_attrs=True)
     assert kept.attrs == {"unit": "W"}
     for operands, named in (((1,), {}), ((1, 2, 3), {}), ((1, 2), {"red": 3}), ((1, 2), {"k": 3})):

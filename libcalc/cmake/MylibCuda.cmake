@@ -191,13 +191,13 @@ function(mylib_local_architectures nvcc architectures_var)
     set(best "")
     foreach(architecture IN LISTS known)
       # Code for an older minor version runs; for an older major version its PTX is compiled by the driver.
-      if(NOT architecture GREATER wanted)
+      if(NOT architecture GREATER wanted AND NOT architecture LESS 61)
         set(best "${architecture}")
       endif()
     endforeach()
     if(best STREQUAL "")
-      message(WARNING "This machine has a GPU of compute capability ${capability}, which ${nvcc} "
-        "no longer builds for: the library will not run on it.  CUDA 12 may.")
+      message(WARNING "This machine has a GPU of compute capability ${capability}: the library needs "
+        "6.1, CUDA 13 needs 7.5.")
     else()
       list(APPEND chosen "${best}")
     endif()
@@ -258,6 +258,9 @@ if(nvcc)
       if(NOT architectures)
         # Every major architecture, and PTX of the newest for later ones.
         set(architectures all-major)
+        if(MYLIB_CUDA_VERSION VERSION_LESS 13) # the oldest lack __dp4a
+          set(architectures "70-real;80-real;90")
+        endif()
         set(how "no GPU here to build for")
       endif()
     endif()

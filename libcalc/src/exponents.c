@@ -54,8 +54,8 @@ static mylib_status check_values(const mylib_program *program, mylib_device devi
     }
     RETURN_IF_ERROR(mylib_cuda_alloc(device.index, size, stream, &result));
     l->data[0] = result;
-    MYLIB_TRY(
-        mylib_cuda_program_reduce(device.index, stream, MYLIB_MIN, program, type, l, 0, type));
+    MYLIB_TRY(mylib_cuda_program_reduce(device.index, stream, MYLIB_MIN, program, type, l, 0, type,
+                                        mylib_operand_names));
     MYLIB_TRY(mylib_cuda_copy(cpu, &least, device, result, size, stream));
     st = check_number(type, &least);
 out:

@@ -601,7 +601,7 @@ typedef struct mylib_terms {
 #define MYLIB_REDUCED_NDIM 3 /* the most reduced dimensions */
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
-                               mylib_type out_type);
+                               mylib_type out_type, const char *const *names);
 /*
  * Reduces the values of a program over a layout of GPU memory and host scalars, converted to 'type'
  * and then to the carrying type (mylib.h).  Operand 0, out_type and the dimensions are those of
@@ -609,7 +609,8 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
  */
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
-                                       mylib_layout *layout, int kept_ndim, mylib_type out_type);
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type,
+                                       const char *const *names);
 /*
  * Does the same for host arrays, of any size: their elements go to the GPU in pieces that are whole
  * subtrees of the order.  Waits.

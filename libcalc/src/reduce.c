@@ -158,7 +158,7 @@ typedef struct values {
     mylib_type type; /* of the terms: the values are converted to it */
     int inputs;
     const mylib_array *in;
-    const char *const *names; /* of the inputs */
+    const char *const *names; /* of out and the inputs */
     const mylib_terms *terms; /* or NULL */
     mylib_terms room;         /* storage for `terms` */
     int ndim;
@@ -207,7 +207,7 @@ static mylib_status broadcast_inputs(values *v)
                 return mylib_fail(MYLIB_ERR_ARGUMENT,
                                   "%s of shape %s does not broadcast to the shape %s of the inputs "
                                   "before it",
-                                  v->names[k], mylib_shape_text(a, in->ndim, in->shape),
+                                  v->names[1 + k], mylib_shape_text(a, in->ndim, in->shape),
                                   mylib_shape_text(b, v->ndim, v->shape));
         }
     }
@@ -221,7 +221,7 @@ static mylib_status broadcast_inputs(values *v)
 /* Checks that the values can be reduced to out's shape, and notes its extents. */
 static mylib_status check_shape(values *v, mylib_reduction reduction, const mylib_array *out)
 {
-    const char *what = v->inputs == 1 ? v->names[0] : "the inputs";
+    const char *what = v->inputs == 1 ? v->names[1] : "the inputs";
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
     int reduces_all = out->ndim == 0, fits = reduces_all || out->ndim == v->ndim;
     int is_empty = 0, has_outputs = 1;
@@ -304,10 +304,10 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
     for (int k = 1; k < l->operands; k++)
         l->is_host_scalar[k] = v->in[k - 1].device.kind == MYLIB_CPU;
     if (v->terms != NULL && !needs_copy(l, kept_ndim))
-        return mylib_cuda_reduce(device.index, stream, reduction, v->terms, l, kept_ndim,
-                                 out->type);
+        return mylib_cuda_reduce(device.index, stream, reduction, v->terms, l, kept_ndim, out->type,
+                                 v->names);
     return mylib_cuda_program_reduce(device.index, stream, reduction, v->program, v->type, l,
-                                     kept_ndim, out->type);
+                                     kept_ndim, out->type, v->names);
 }
 
 /* Tells whether a result of floats is 0: then the order of the terms may decide its sign. */
@@ -384,7 +384,7 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
 {
     RETURN_IF_ERROR(broadcast_inputs(v));
     RETURN_IF_ERROR(check_shape(v, reduction, out));
-    RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names));
+    RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names + 1));
     ENTER_DEFAULT_MODE();
     return reduce_layout(reduction, v, device, stream, out);
 }
@@ -392,7 +392,7 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
 mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,
                           void *stream, const mylib_array *out, const mylib_array *in)
 {
-    static const char *const names[] = {"in"};
+    static const char *const names[] = {"out", "in"};
     mylib_operation copy;
     values v;
 
@@ -409,7 +409,7 @@ mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_devi
 mylib_status mylib_dot(mylib_type type, mylib_device device, void *stream, const mylib_array *out,
                        const mylib_array *a, const mylib_array *b)
 {
-    static const char *const names[] = {"a", "b"};
+    static const char *const names[] = {"out", "a", "b"};
     char shape_a[MYLIB_SHAPE_TEXT], shape_b[MYLIB_SHAPE_TEXT];
 
     RETURN_IF_ERROR(mylib_check_array("out", out));
@@ -440,7 +440,6 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
                                   mylib_type type, mylib_device device, void *stream,
                                   const mylib_array *out, const mylib_array *in)
 {
-    const char *const *names = mylib_operand_names + 1;
     values v;
 
     RETURN_IF_NULL(program);
@@ -450,9 +449,9 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
     RETURN_IF_ERROR(mylib_check_device_of_call(device));
     RETURN_IF_ERROR(check_types(reduction, type, out->type));
     for (int k = 0; k < program->inputs; k++)
-        RETURN_IF_ERROR(mylib_check_array(names[k], &in[k]));
+        RETURN_IF_ERROR(mylib_check_array(mylib_operand_names[1 + k], &in[k]));
     RETURN_IF_ERROR(mylib_check_input_types(program, in));
-    begin_values(&v, program, type, program->inputs, in, names);
+    begin_values(&v, program, type, program->inputs, in, mylib_operand_names);
     const mylib_statement *first = program->statement;
     if (program->inputs == 1 && mylib_is_conversion(program) &&
         (first->type == type || first->type == program->input_type[0]))
@@ -463,7 +462,7 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
 mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *matrix,
                          void *sum_ret)
 {
-    static const char *const names[] = {"matrix"};
+    static const char *const names[] = {"out", "matrix"};
     char text[MYLIB_SHAPE_TEXT];
     mylib_type sum_type;
     mylib_operation copy;
@@ -487,7 +486,7 @@ mylib_status mylib_trace(mylib_device device, void *stream, const mylib_array *m
     mylib_operation_of_conversion(&copy, matrix->type, matrix->type);
     begin_values(&v, &copy.program, matrix->type, 1, &diagonal, names);
     set_terms(&v, matrix->type, mylib_carrying_type(MYLIB_SUM, matrix->type));
-    RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names));
+    RETURN_IF_ERROR(mylib_check_places(device, &sum, &diagonal, 1, names + 1));
 
     /* sum_ret may lie in the matrix. */
     t_c128 result;

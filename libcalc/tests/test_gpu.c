@@ -648,6 +648,15 @@ static void test_bad_pointers_to_trace(void)
     mylib_array matrix = {host, gpu, MYLIB_F64, 2, square, NULL};
     test_set_case("a matrix in host memory said to be a GPU's");
     CHECK_GPU(mylib_trace(gpu, NULL, &matrix, &result), MYLIB_ERR_ARGUMENT);
+    CHECK(strstr(mylib_last_message(), "matrix is said") != NULL, "%s", mylib_last_message());
+    test_set_case("an unaligned array, whose terms are copied first");
+    CHECK_OK(mylib_alloc(gpu, 64, NULL, &data));
+    int64_t large[2] = {512, 512}, strides[2] = {8, 512 * 8};
+    const mylib_array in = {(char *)data + 12, gpu, MYLIB_F64, 2, large, strides};
+    const mylib_array sum = {data, gpu, MYLIB_F64, 0, NULL, NULL};
+    CHECK_GPU(mylib_reduce(MYLIB_SUM, MYLIB_F64, gpu, NULL, &sum, &in), MYLIB_ERR_ARGUMENT);
+    CHECK(strstr(mylib_last_message(), "in is not aligned") != NULL, "%s", mylib_last_message());
+    CHECK_OK(mylib_free(gpu, data, NULL));
     test_set_case("an unaligned matrix");
     CHECK_OK(mylib_alloc(gpu, 256, NULL, &data));
     matrix.data = (char *)data + 4;

@@ -75,8 +75,7 @@ def take(name: str, x: Any) -> Any:
     if x.dtype.char not in ELEMENTS:
         what = f"of {x.dtype}" if kind is np.ndarray else f"a {kind.__name__} ({x.dtype})"
         raise TypeError(
-            f"the input {name!r} is {what}: expressions compute with numbers and arrays of "
-            f"{ELEMENTS_TEXT}"
+            f"the input {name!r} is {what}: expected numbers or arrays of {ELEMENTS_TEXT}"
         )
     return native(x)
 

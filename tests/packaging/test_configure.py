@@ -106,7 +106,7 @@ def test_the_newest_of_the_usual_places_and_several_gpus(
     [
         # PTX of the newest architecture that nvcc knows serves it.
         pytest.param("echo 99.9", r"\d+ \(of this machine's GPU\)", "", id="newer-than-nvcc"),
-        pytest.param("echo 3.5", "all-major .*", "compute capability 3.5, which", id="too-old"),
+        pytest.param("echo 3.5", "all-major .*", "compute capability 3.5: the library needs", id="too-old"),
         pytest.param(
             "echo NVIDIA-SMI has failed because 9.9; exit 9", "all-major .*", "", id="no-driver"
         ),
@@ -117,6 +117,15 @@ def test_gpus_that_nvcc_does_not_know(
 ) -> None:
     log = configure(CUDACXX=nvcc, prepend_path=nvidia_smi(tmp_path, text))
     assert found(nvcc, "CUDACXX", architectures, log) and words in log.words
+
+
+def test_cuda_12_builds_for_no_gpus_without_dp4a(
+    configure: Configure, nvcc: Path, tmp_path: Path
+) -> None:
+    version = "echo Cuda compilation tools, release 12.4"
+    old = program(tmp_path / "old", f'case "$*" in *--version*) {version};; *) {nvcc} "$@";; esac')
+    log = configure(fails=True, CUDACXX=old, prepend_path=nvidia_smi(tmp_path, "exit 9"))
+    assert "Unsupported gpu architecture 'compute_70'" in log.words
 
 
 def test_default_usual_places(unpacked: Path) -> None:

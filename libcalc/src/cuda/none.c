@@ -71,11 +71,12 @@ REFUSE(mylib_cuda_map, int device, void *stream, const mylib_program *program, m
 REFUSE(mylib_cuda_map_host, int device, const mylib_program *program, mylib_layout *layout)
 REFUSE(mylib_cuda_program_reduce, int device, void *stream, mylib_reduction reduction,
        const mylib_program *program, mylib_type type, mylib_layout *layout, int kept_ndim,
-       mylib_type out_type)
+       mylib_type out_type, const char *const *names)
 REFUSE(mylib_cuda_reduce_host, int device, mylib_reduction reduction, const mylib_program *program,
        mylib_type type, mylib_layout *layout, int kept_ndim, mylib_type out_type)
 REFUSE(mylib_cuda_reduce, int device, void *stream, mylib_reduction reduction,
-       const mylib_terms *terms, mylib_layout *layout, int kept_ndim, mylib_type out_type)
+       const mylib_terms *terms, mylib_layout *layout, int kept_ndim, mylib_type out_type,
+       const char *const *names)
 REFUSE(mylib_cuda_copy_host, int device, void *stream, const mylib_layout *layout,
        mylib_type dst_type, mylib_type src_type, int dst_is_host)
 REFUSE(mylib_cuda_copy_pieces, const mylib_array *dst, void *stream, const mylib_copies *copies)

@@ -526,16 +526,9 @@ out:
     return st;
 }
 
-/* Checks the memory of the inputs. */
-static mylib_status check_inputs(int device, const mylib_terms *terms, const mylib_layout *layout)
-{
-    const char *const names[] = {"out", terms->inputs == 2 ? "a" : "in", "b"};
-    return mylib_cuda_check_operands(device, names, -1, terms->input_type, layout);
-}
-
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
-                               mylib_type out_type)
+                               mylib_type out_type, const char *const *names)
 {
     mylib_reduce_args args;
     void *scalar = NULL;
@@ -547,7 +540,7 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
     RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                             layout->strides[0]));
     if (args.terms != 0)
-        RETURN_IF_ERROR(check_inputs(device, terms, layout));
+        RETURN_IF_ERROR(mylib_cuda_check_operands(device, names, -1, terms->input_type, layout));
     if (layout->is_host_scalar[1]) {
         size_t size = mylib_type_size((mylib_type)terms->input_type[0]);
         MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));

@@ -169,7 +169,7 @@ static mylib_status reduce_outputs(void *context, mylib_layout *piece)
     mylib_layout_set_contiguous(&l, 1, j->temporary,
                                 mylib_type_size((mylib_type)j->program->result_type));
     RETURN_IF_ERROR(mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->piece_terms, &l,
-                                      j->kept_ndim, j->out_type));
+                                      j->kept_ndim, j->out_type, mylib_operand_names));
     return end_outputs(j, &out, piece);
 }
 
@@ -271,7 +271,7 @@ static mylib_status reduce_some(terms_call *t, int64_t begin, int64_t end,
     l.strides[0][j->kept_ndim] = 0;
     l.strides[1][j->kept_ndim] = t->outputs * value_size;
     return mylib_cuda_reduce(j->device, j->stream, j->reduction, &j->piece_terms, &l, j->kept_ndim,
-                             type);
+                             type, mylib_operand_names);
 }
 
 /* Reduces terms [begin, end) to `target`, through `levels` levels of parts. */
@@ -558,7 +558,8 @@ static int op_of_terms(const mylib_program *program)
 
 mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction reduction,
                                        const mylib_program *program, mylib_type type,
-                                       mylib_layout *layout, int kept_ndim, mylib_type out_type)
+                                       mylib_layout *layout, int kept_ndim, mylib_type out_type,
+                                       const char *const *names)
 {
     job j;
     ENTER_DEVICE(device);
@@ -572,11 +573,10 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
         mylib_layout_begin(&l, layout, 2);
         mylib_layout_set_operand(&l, 0, layout, 0);
         mylib_layout_set_contiguous(&l, 1, layout->data[0], 1);
-        return mylib_cuda_reduce(device, stream, reduction, &j.piece_terms, &l, kept_ndim,
-                                 out_type);
+        return mylib_cuda_reduce(device, stream, reduction, &j.piece_terms, &l, kept_ndim, out_type,
+                                 names);
     }
-    RETURN_IF_ERROR(
-        mylib_cuda_check_operands(device, mylib_operand_names, -1, program->input_type, layout));
+    RETURN_IF_ERROR(mylib_cuda_check_operands(device, names, -1, program->input_type, layout));
     mylib_status st;
     mylib_terms terms = j.piece_terms;
     terms.op = (uint8_t)op_of_terms(program);
