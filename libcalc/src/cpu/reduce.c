@@ -312,7 +312,7 @@ mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const c
         float x, terms;
         RETURN_IF_ERROR(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32));
         memcpy(&terms, &sum, sizeof terms);
-        mylib_cpu()->block_reduce(MYLIB_SUM, MYLIB_F16)(1, (char *)&x, value, NULL, 0);
+        mylib_cpu()->block_reduce(MYLIB_SUM, MYLIB_F16)(1, (char *)&x, value, NULL);
         t_f16 h = mylib_cpu()->f16_from_f32(x + terms);
         memcpy(value, &h, sizeof h);
     } else {

@@ -49,14 +49,15 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
 static int suits_across(const mylib_reducer *r, int d)
 {
     const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1, votes = 0;
+    int votes = 0;
     for (int k = 0; k < r->inputs; k++) {
-        int64_t beside = llabs(l->strides[1 + k][d]);
-        int64_t below = inner >= r->kept_ndim ? llabs(l->strides[1 + k][inner]) : 0;
+        const int64_t beside = llabs(l->strides[1 + k][d]);
+        const int nearest = nearest_reduced(r, k, l->ndim);
+        const int64_t below = nearest >= 0 ? llabs(l->strides[1 + k][nearest]) : 0;
         if (beside != 0 && below != 0)
             votes += (beside < below) - (below < beside);
     }
-    return votes >= 0 || (r->terms < MIN_ALONG && !r->has_truths);
+    return votes >= 0 || r->terms < MIN_ALONG;
 }
 
 #define LANE_SLOTS 10 /* rows that reduce_lane() and reduce_runs() hold at most */
@@ -243,24 +244,22 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
 
 /* ---- Truths -------------------------------------------------------------------------------- */
 
-/*
- * Seeks or counts the true elements of all columns in blocks [begin, end), in `room`.  Returns
- * false unless they are wide rows at one stride: the other way is faster for narrow ones.
- */
-static int reduce_truths(const strip *s, int64_t begin, int64_t end)
+/* Seeks or counts the true elements of all columns in blocks [begin, end), in `room`. */
+static void reduce_truths(const strip *s, int64_t begin, int64_t end)
 {
     const mylib_reducer *r = s->r;
     const mylib_layout *l = r->layout;
     const int inner = l->ndim - 1;
-    if (!r->has_truths || r->is_narrow || inner != r->kept_ndim)
-        return 0;
-    const int64_t t = begin * MYLIB_BLOCK_TERMS, row_stride = l->strides[1][inner];
-    const int64_t rows = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t;
-    /* Truths are those of an input, so there is one.  NOLINTNEXTLINE(clang-analyzer-core.*) */
-    const char *first = s->first[0] + t * row_stride;
-    return r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
-                                     row_stride, s->width, first, l->strides[1][r->across],
-                                     s->room);
+    const int64_t last = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS);
+    const size_t size = r->truths == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1;
+    memset(s->room, r->truths == MYLIB_SEEK_FALSE, (size_t)s->width * size);
+    for (int64_t t = begin * MYLIB_BLOCK_TERMS, n; t < last; t += n) {
+        n = terms_in_row(r, t, last - t);
+        r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], n,
+                                  inner < r->kept_ndim ? 0 : l->strides[1][inner], s->width,
+                                  s->first[0] + term_offset(r, 0, t), l->strides[1][r->across],
+                                  s->room);
+    }
 }
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
@@ -299,7 +298,10 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
                      from * l->strides[1 + k][r->across];
     block_tree tree = {0, s.room + below, s.nbytes, s.width};
-    const int is_done = reduce_truths(&s, begin, end);
+    const int is_done =
+        r->has_truths && !r->is_narrow; /* the other way is faster for narrow rows */
+    if (is_done)
+        reduce_truths(&s, begin, end);
     for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);

@@ -10,9 +10,6 @@
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
 
-/* Longer rows do not fit the second-level cache of most processors. */
-#define CACHE_NBYTES (1024 * 1024)
-
 /* ---- Gathering ----------------------------------------------------------------------------- */
 
 /* Tells whether input k can be read in place: its terms are contiguous and have term_type. */
@@ -22,16 +19,6 @@ static int is_in_place(const mylib_reducer *r, int k)
     int inner = l->ndim - 1;
     return inner == r->kept_ndim && l->strides[1 + k][inner] == input_size(r, k) &&
            r->terms_of.program.input_type[k] == r->term_type;
-}
-
-/* Returns how many of n terms from t on lie in one row of the innermost dimension. */
-static int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
-{
-    const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
-    if (inner == r->kept_ndim) /* without a division, which takes long beside short rows */
-        return n;
-    return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
 }
 
 /* Rows of fewer elements are read column by column, as many rows at a time as fit the L1 cache. */
@@ -96,7 +83,7 @@ static int64_t columns_per_line(const mylib_reducer *r, int k)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    int64_t beside = llabs(l->strides[1 + k][inner - 1]);
+    int64_t beside = llabs(l->strides[1 + k][r->columns]);
     if (beside == 0 || beside >= llabs(l->strides[1 + k][inner]) || TILE_NBYTES / beside < 4)
         return 0;
     return TILE_NBYTES / beside;
@@ -104,7 +91,7 @@ static int64_t columns_per_line(const mylib_reducer *r, int k)
 
 /*
  * Gathers like gather(), for many blocks, without conversion.  If the terms lie across memory,
- * whole columns of the two innermost dimensions are transposed: each cache line is read once.
+ * whole columns are transposed with the innermost dimension: each cache line is read once.
  */
 static void gather_panel(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
                          char *buffer, char *tile)
@@ -112,7 +99,7 @@ static void gather_panel(const mylib_reducer *r, int k, const char *first, int64
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
     int64_t rows = l->shape[inner], size = input_size(r, k), done = 0;
-    int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][inner - 1];
+    int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][r->columns];
     int64_t wide = TILE_NBYTES / size;
     mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
     if (rows < TILE_ROWS || columns_per_line(r, k) == 0) {
@@ -120,28 +107,32 @@ static void gather_panel(const mylib_reducer *r, int k, const char *first, int64
         return;
     }
     while (done < n) {
-        int64_t row = (t + done) % rows, column = (t + done) / rows % l->shape[inner - 1];
-        int64_t columns = mylib_lesser((n - done) / rows, l->shape[inner - 1] - column);
+        int64_t row = (t + done) % r->column,
+                column = (t + done) / r->column % l->shape[r->columns];
+        int64_t columns = mylib_lesser((n - done) / r->column, l->shape[r->columns] - column);
         if (row != 0 || columns == 0) {
-            int64_t rest = mylib_lesser(rows - row, n - done);
+            int64_t rest = mylib_lesser(r->column - row, n - done);
             gather(r, k, first, t + done, rest, stored, buffer + done * size);
             done += rest;
             continue;
         }
-        const char *from = first + term_offset(r, k, t + done);
-        for (int64_t c = 0; c < columns; c += wide) {
-            int64_t w = mylib_lesser(columns - c, wide);
-            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-                int64_t h = mylib_lesser(rows - i, TILE_ROWS);
-                for (int64_t j = 0; j < h; j++)
-                    mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
-                                       from + c * beside + (i + j) * across, beside);
-                for (int64_t j = 0; j < w; j++)
-                    mylib_copy_strided((size_t)size, h, buffer + (done + (c + j) * rows + i) * size,
-                                       size, tile + j * size, TILE_PITCH);
+        for (int64_t at = 0; at < r->column; at += rows) {
+            const char *from = first + term_offset(r, k, t + done + at);
+            for (int64_t c = 0; c < columns; c += wide) {
+                int64_t w = mylib_lesser(columns - c, wide);
+                for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+                    int64_t h = mylib_lesser(rows - i, TILE_ROWS);
+                    char *to = buffer + (done + c * r->column + at + i) * size;
+                    for (int64_t j = 0; j < h; j++)
+                        mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
+                                           from + c * beside + (i + j) * across, beside);
+                    for (int64_t j = 0; j < w; j++)
+                        mylib_copy_strided((size_t)size, h, to + j * r->column * size, size,
+                                           tile + j * size, TILE_PITCH);
+                }
             }
         }
-        done += columns * rows;
+        done += columns * r->column;
     }
 }
 
@@ -156,6 +147,12 @@ void mylib_choose_panel(mylib_reducer *r)
     if (inner <= r->kept_ndim)
         return;
     int64_t columns = 0, size = 0, rows = l->shape[inner];
+    r->columns = inner - 1;
+    for (int k = 0; k < r->inputs && r->columns == inner - 1; k++)
+        r->columns = nearest_reduced(r, k, inner) < 0 ? inner - 1 : nearest_reduced(r, k, inner);
+    r->column = 1;
+    for (int d = r->columns + 1; d <= inner; d++)
+        r->column *= l->shape[d];
     for (int k = 0; k < r->inputs; k++) {
         int64_t near = columns_per_line(r, k);
         size += input_size(r, k);
@@ -163,10 +160,10 @@ void mylib_choose_panel(mylib_reducer *r)
             columns = near;
     }
     if (rows >= TILE_ROWS && size > 0) {
-        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / rows);
-        if (columns >= 4 && r->terms >= 2 * columns * rows) {
+        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / r->column);
+        if (columns >= 4 && r->terms >= 2 * columns * r->column) {
             r->panel = 1;
-            while (r->panel * MYLIB_BLOCK_TERMS < columns * rows)
+            while (r->panel * MYLIB_BLOCK_TERMS < columns * r->column)
                 r->panel *= 2;
         }
     } else if (r->term_inputs == 0 && r->inputs > 0 && r->terms > rows) {
@@ -182,7 +179,6 @@ typedef struct source {
     char *buffer[2];                             /* a block of each term input, or of results */
     char *panel;                                 /* or NULL; a tile is behind it */
     int64_t panel_term;                          /* the first term in the panel */
-    int is_far;                                  /* terms are read in place, from no cache */
     char **data;
 } source;
 
@@ -305,7 +301,7 @@ static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *res
             compute_terms(r, s, t, n, s->buffer[0]);
         for (int i = 0; i < r->term_inputs; i++)
             terms[i] = load_terms(r, s, r->term_input[i], t, n, s->buffer[i]);
-        r->block(n, (char *)&value, terms[0], terms[1], s->is_far && block + 2 < end);
+        r->block(n, (char *)&value, terms[0], terms[1]);
         if (r->takes_first && is_better(r, &tree, 0, (char *)&value))
             (void)mylib_take_first(r, n, (char *)&value, terms[0], r->size);
         if (r->decisive == *(uint8_t *)&value) {
@@ -335,10 +331,6 @@ void mylib_reduce_along(void *context, int thread, int64_t i)
         return;
     s.buffer[1] = s.buffer[0] + first;
     s.panel_term = 0;
-    s.is_far = 0;
-    for (int k = 0; k < r->term_inputs && !r->has_truths; k++)
-        s.is_far |= is_in_place(r, r->term_input[k]) &&
-                    r->terms * input_size(r, r->term_input[k]) > CACHE_NBYTES;
     s.data = row_data.data;
     s.panel = r->panel != 0 ? malloc((size_t)r->panel_nbytes + TILE_ROWS * TILE_PITCH) : NULL;
     if (s.panel == NULL && r->panel != 0 && r->term_inputs == 0) {

@@ -30,13 +30,8 @@ void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, cons
                          int64_t n)
 {
     size_t size = mylib_type_size(r->out_type);
-    if (r->out_type == MYLIB_F16) {
-        for (int64_t i = 0; i < n; i++) {
-            float x;
-            memcpy(&x, src + i * r->size, sizeof x);
-            t_f16 h = r->cpu->f16_from_f32(x);
-            memcpy(out + i * stride, &h, sizeof h);
-        }
+    if (r->out_type > MYLIB_U64 && r->out_type != r->carrier) {
+        r->cpu->convert(r->out_type, r->carrier, n, out, stride, src, r->size);
         return;
     }
     /* The low bytes of an integer are its wrapped value. */

@@ -51,6 +51,8 @@ typedef struct mylib_reducer {
     int64_t share;        /* outputs of a task */
     int64_t panel;        /* blocks whose inputs are gathered together, or 0 */
     int64_t panel_nbytes; /* for all inputs */
+    int columns;          /* the dimension whose elements are gathered together */
+    int64_t column;       /* terms of one of them */
 
     /* Across the outputs. */
     int across;     /* the dimension, or -1 */
@@ -118,6 +120,28 @@ static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
         t /= l->shape[d];
     }
     return d < r->kept_ndim ? offset : offset + t * l->strides[1 + k][d];
+}
+
+/* Returns the reduced dimension before `end` in which input k has the least stride but 0, or -1. */
+static inline int nearest_reduced(const mylib_reducer *r, int k, int end)
+{
+    const mylib_layout *l = r->layout;
+    int nearest = -1;
+    for (int d = r->kept_ndim; d < end; d++)
+        if (l->strides[1 + k][d] != 0 &&
+            (nearest < 0 || llabs(l->strides[1 + k][d]) < llabs(l->strides[1 + k][nearest])))
+            nearest = d;
+    return nearest;
+}
+
+/* Returns how many of n terms from t on lie in one row of the innermost dimension. */
+static inline int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    if (inner == r->kept_ndim) /* without a division, which takes long beside short rows */
+        return n;
+    return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
 }
 
 /* Runs the terms' program for n elements from t on; first[k] is term 0, data[] the task's. */
