@@ -93,6 +93,8 @@ void mylib_choose_across(mylib_reducer *r)
     r->across = d;
 }
 
+#define LONG_ROW_NBYTES 4096
+
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
 /* A value of the carrying type for each output of a strip. */
@@ -109,6 +111,8 @@ typedef struct strip {
     int64_t nbytes; /* of a row in `room` */
     char *room;
     int64_t block, lanes, terms; /* of the current block */
+    /* Short rows are prefetched, because the tree does not read them in the order of memory. */
+    int64_t fetched_nbytes, ahead;
 } strip;
 
 /* Returns the row of term t of the block: in a slot of `room`, or in the input. */
@@ -119,7 +123,10 @@ static inline row load_row(const strip *s, int64_t t, int slot)
     t += s->block * MYLIB_BLOCK_TERMS;
     if (r->term_inputs == 1) {
         int k = r->term_input[0];
-        return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
+        const char *p = s->first[k] + term_offset(r, k, t);
+        for (int64_t i = 0; i < s->fetched_nbytes; i += MYLIB_LINE_NBYTES)
+            __builtin_prefetch(p + s->ahead + i, 0, 2);
+        return (row){p, r->layout->strides[1 + k][r->across]};
     }
     run_terms(r, s->first, s->data, t, s->width, to);
     return (row){to, r->size};
@@ -297,6 +304,13 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     for (int k = 0; k < r->inputs; k++)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
                      from * l->strides[1 + k][r->across];
+    s.fetched_nbytes = 0;
+    if (r->term_inputs == 1 && l->ndim - 1 == r->kept_ndim && !r->is_narrow) {
+        const int64_t *strides = l->strides[1 + r->term_input[0]];
+        if (strides[r->across] == r->size && s.nbytes <= LONG_ROW_NBYTES)
+            s.fetched_nbytes = s.nbytes;
+        s.ahead = MYLIB_BLOCK_LANES * strides[l->ndim - 1];
+    }
     block_tree tree = {0, s.room + below, s.nbytes, s.width};
     const int is_done =
         r->has_truths && !r->is_narrow; /* the other way is faster for narrow rows */
