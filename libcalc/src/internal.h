@@ -461,6 +461,9 @@ typedef struct mylib_cpu_level {
     /* Sums of all types, products of the carrying types, minima and maxima of all types but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
     mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
+    /* Adds rows of contiguous integers to the sums of their columns, in 64-bit integers. */
+    void (*sum_columns)(mylib_type type, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns,
+                        const char *p, char *sums);
     /* Tells whether any element is true, or any is false, or counts the true ones. */
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);

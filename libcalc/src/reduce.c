@@ -298,40 +298,39 @@ static int has_short_rows(const mylib_layout *l, int kept_ndim, int64_t outputs)
     return is_short;
 }
 
-/* Reduces on the CPU, in the order of the inputs if that gives longer rows. */
+/* Reduces on the CPU, in the order of the inputs if that gives longer rows; overwrites *spare. */
 static mylib_status reduce_on_cpu(mylib_reduction reduction, const values *v, mylib_type out_type,
-                                  const mylib_layout *l, int kept_ndim)
+                                  const mylib_layout *l, int kept_ndim, mylib_layout *spare)
 {
     const size_t size = mylib_type_size(out_type);
     int64_t outputs = 1;
     int kept = 0;
     mylib_operation copy;
-    DECLARE_LAYOUT(back, 2); /* brings the results to their places */
-    DECLARE_LARGE_LAYOUT(loops, l->operands);
     for (int d = 0; d < kept_ndim; d++)
         outputs *= l->shape[d];
     char *results = has_short_rows(l, kept_ndim, outputs) ? malloc((size_t)outputs * size) : NULL;
     if (results == NULL)
         return mylib_cpu_reduce(reduction, v->program, v->type, l, kept_ndim, out_type);
 
-    mylib_layout_begin(&back, l, 2);
-    back.ndim = kept_ndim;
-    back.count = outputs;
-    mylib_layout_set_operand(&back, 0, l, 0);
-    mylib_layout_set_contiguous(&back, 1, results, size);
-    mylib_layout_copy(&loops, l);
-    mylib_layout_set_operand(&loops, 0, &back, 1);
-    loops.ndim = 0;
+    mylib_layout_copy(spare, l);
+    spare->ndim = kept_ndim;
+    mylib_layout_set_contiguous(spare, 0, results, size);
+    spare->ndim = 0;
     for (int d = 0; d < l->ndim; d++) {
-        add_dimension(&loops, kept, &loops, d);
+        add_dimension(spare, kept, spare, d);
         if (d == kept_ndim - 1)
-            kept = loops.ndim;
+            kept = spare->ndim;
     }
-    mylib_status st = mylib_cpu_reduce(reduction, v->program, v->type, &loops, kept, out_type);
+    mylib_status st = mylib_cpu_reduce(reduction, v->program, v->type, spare, kept, out_type);
     if (st == MYLIB_OK) {
         mylib_operation_of_conversion(&copy, out_type, out_type);
-        mylib_layout_simplify(&back);
-        st = mylib_cpu_run(&copy.program, &back);
+        mylib_layout_begin(spare, l, 2);
+        spare->ndim = kept_ndim;
+        spare->count = outputs;
+        mylib_layout_set_operand(spare, 0, l, 0);
+        mylib_layout_set_contiguous(spare, 1, results, size);
+        mylib_layout_simplify(spare);
+        st = mylib_cpu_run(&copy.program, spare);
     }
     free(results);
     return st;
@@ -339,13 +338,13 @@ static mylib_status reduce_on_cpu(mylib_reduction reduction, const values *v, my
 
 static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
-                                 int kept_ndim)
+                                 int kept_ndim, mylib_layout *spare)
 {
     if (out->device.kind == MYLIB_CPU && l->count != 0)
         mylib_raise_flags(v->program->flags);
     if (device.kind == MYLIB_CPU) {
         const int flags = mylib_test_flags();
-        const mylib_status st = reduce_on_cpu(reduction, v, out->type, l, kept_ndim);
+        const mylib_status st = reduce_on_cpu(reduction, v, out->type, l, kept_ndim, spare);
         /* Minima and maxima of f16 are computed in f32; widening a signaling NaN raises a flag. */
         if (reduction >= MYLIB_MIN && v->terms != NULL && v->in[0].type == v->type)
             mylib_restore_flags(flags);
@@ -363,22 +362,19 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
 /* Tells whether a result of floats is 0: then the order of the terms may decide its sign. */
 static int has_zero(const mylib_layout *loops, int kept_ndim, mylib_type type)
 {
-    int64_t outputs = 1;
-    for (int d = 0; d < kept_ndim; d++)
-        outputs *= loops->shape[d];
-    for (int64_t i = 0; i < outputs; i++) {
+    int64_t rows = 1, n = 1, stride = 0;
+    if (kept_ndim > 0)
+        n = loops->shape[kept_ndim - 1], stride = loops->strides[0][kept_ndim - 1];
+    for (int d = 0; d < kept_ndim - 1; d++)
+        rows *= loops->shape[d];
+    for (int64_t i = 0; i < rows; i++) {
         const char *p = loops->data[0];
         int64_t rest = i;
-        float single;
-        double value;
-        for (int d = kept_ndim - 1; d >= 0; d--) {
+        for (int d = kept_ndim - 2; d >= 0; d--) {
             p += rest % loops->shape[d] * loops->strides[0][d];
             rest /= loops->shape[d];
         }
-        memcpy(&single, p, sizeof single);
-        if (type == MYLIB_F64)
-            memcpy(&value, p, sizeof value);
-        if (type == MYLIB_F64 ? value == 0 : single == 0)
+        if (mylib_cpu()->truths(MYLIB_SEEK_FALSE, type, n, p, stride) != 0)
             return 1;
     }
     return 0;
@@ -419,13 +415,13 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
     if (is_streamed)
         return mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
                                       kept_ndim, out->type);
-    RETURN_IF_ERROR(call_backend(reduction, v, device, stream, out, &loops, kept_ndim));
+    RETURN_IF_ERROR(call_backend(reduction, v, device, stream, out, &loops, kept_ndim, &layout));
     if (is_ordered || !is_extreme || !has_zero(&loops, kept_ndim, v->type))
         return MYLIB_OK;
     is_ordered = 1;
     RETURN_IF_ERROR(make_layout(v, out, &layout));
     split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
-    return call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
+    return call_backend(reduction, v, device, stream, out, &loops, kept_ndim, &layout);
 }
 
 /* Tells whether f64 adds the terms without rounding: few enough integers of at most 32 bits. */

@@ -313,6 +313,37 @@ SUM(, u16)
 #undef SUM
 EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
 #undef EXACT_BLOCK
+
+/* Adds rows of integers to the sums of their columns, a span of which stays in registers. */
+#define SUM_COLUMNS(s) \
+    NOINLINE static void sum_columns_##s(ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, \
+                                         const char *p, char *sums) \
+    { \
+        enum { SPAN = SPAN_NBYTES / sizeof(t_u64) }; \
+        for (ptrdiff_t n; columns > 0; columns -= n, p += n * (ptrdiff_t)sizeof(t_##s)) { \
+            t_u64 part[SPAN]; \
+            const char *a = p; \
+            n = mylib_lesser(columns, SPAN); \
+            memcpy(part, sums, (size_t)n * sizeof *part); \
+            NOT_UNROLLED for (ptrdiff_t i = 0; i < rows; i++, a += row_stride) \
+            { \
+                if (n == SPAN) \
+                    for (ptrdiff_t k = 0; k < SPAN; k++) \
+                        part[k] += TERM_WIDENED(s, k); \
+                else \
+                    for (ptrdiff_t k = 0; k < n; k++) \
+                        part[k] += TERM_WIDENED(s, k); \
+            } \
+            memcpy(sums, part, (size_t)n * sizeof *part); \
+            sums += sizeof part; \
+        } \
+    }
+#define NO_SUM(s)
+#define DT(s, S) BY_CLASS(s, SUM_COLUMNS, NO_SUM, NO_SUM, NO_SUM)(s)
+MYLIB_TYPES(DT)
+#undef DT
+#undef NO_SUM
+#undef SUM_COLUMNS
 #undef TERM_WIDENED
 
 /* ---- Minima and maxima, complex products --------------------------------------------------- */
@@ -541,6 +572,25 @@ static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_
 #undef CASE
     default:
         return NULL;
+    }
+}
+
+static void sum_columns(mylib_type type, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns,
+                        const char *p, char *sums)
+{
+    switch (type) {
+#define CASE(s, S) \
+    case MYLIB_##S: \
+        sum_columns_##s(rows, row_stride, columns, p, sums); \
+        break;
+#define NO_CASE(s, S)
+#define DT(s, S) BY_CLASS(s, CASE, NO_CASE, NO_CASE, NO_CASE)(s, S)
+        MYLIB_TYPES(DT)
+#undef DT
+#undef NO_CASE
+#undef CASE
+    default:
+        break;
     }
 }
 

@@ -130,6 +130,7 @@ const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .selection = lookup_selection,
     .block_reduce = lookup_block_reduce,
     .block_dot = lookup_block_dot,
+    .sum_columns = sum_columns,
     .truths = truths,
     .truths_of_columns = truths_of_columns,
     .lines = lookup_lines,

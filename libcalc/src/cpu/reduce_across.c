@@ -15,6 +15,10 @@
 #define MIN_WIDTH 8
 #define MIN_ALONG 32
 
+/* The least and the most columns of integers that are summed span by span, not row by row. */
+#define FEW_COLUMNS 24
+#define MANY_COLUMNS 1024
+
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
 /* Returns the rows of memory for narrow rows: lanes, and lanes that a program computes. */
@@ -249,23 +253,43 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
     return (row){sum, size};
 }
 
-/* ---- Truths -------------------------------------------------------------------------------- */
+/* ---- Columns ------------------------------------------------------------------------------- */
 
-/* Seeks or counts the true elements of all columns in blocks [begin, end), in `room`. */
-static void reduce_truths(const strip *s, int64_t begin, int64_t end)
+/* Rows whose columns are summed together: parts of lines that are left over stay in the cache. */
+#define ROWS_AT_ONCE 64
+
+/* Tells whether kernels reduce whole columns; narrow rows of truths are faster in the other way. */
+static int has_columns(const mylib_reducer *r)
+{
+    const mylib_layout *l = r->layout;
+    if (r->has_truths)
+        return !r->is_narrow;
+    return r->reduction == MYLIB_SUM && r->carrier <= MYLIB_U64 && r->width >= FEW_COLUMNS &&
+           r->width <= MANY_COLUMNS && mylib_is_conversion(&r->terms_of.program) &&
+           r->terms_of.program.input_type[0] <= MYLIB_U64 &&
+           l->strides[1][r->across] == input_size(r, 0);
+}
+
+/* Sums all columns in blocks [begin, end), or seeks or counts their true elements, in `room`. */
+static void reduce_columns(const strip *s, int64_t begin, int64_t end)
 {
     const mylib_reducer *r = s->r;
     const mylib_layout *l = r->layout;
     const int inner = l->ndim - 1;
+    const mylib_type type = (mylib_type)r->terms_of.program.input_type[0];
+    const int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1][inner];
     const int64_t last = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS);
-    const size_t size = r->truths == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1;
-    memset(s->room, r->truths == MYLIB_SEEK_FALSE, (size_t)s->width * size);
+    memset(s->room, r->has_truths && r->truths == MYLIB_SEEK_FALSE, (size_t)s->nbytes);
     for (int64_t t = begin * MYLIB_BLOCK_TERMS, n; t < last; t += n) {
         n = terms_in_row(r, t, last - t);
-        r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], n,
-                                  inner < r->kept_ndim ? 0 : l->strides[1][inner], s->width,
-                                  s->first[0] + term_offset(r, 0, t), l->strides[1][r->across],
-                                  s->room);
+        const char *p = s->first[0] + term_offset(r, 0, t);
+        if (r->has_truths) {
+            r->cpu->truths_of_columns(r->truths, type, n, stride, s->width, p,
+                                      l->strides[1][r->across], s->room);
+        } else {
+            n = mylib_lesser(n, ROWS_AT_ONCE);
+            r->cpu->sum_columns(type, n, stride, s->width, p, s->room);
+        }
     }
 }
 
@@ -294,9 +318,7 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     s.nbytes = s.width * r->size;
     group_blocks(r, g, &begin, &end);
     const int64_t below = room_rows(r) * s.nbytes;
-    const int64_t tree_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
-    const int64_t totals_nbytes = s.width * (int64_t)sizeof(int64_t);
-    const int64_t room_nbytes = tree_nbytes > totals_nbytes ? tree_nbytes : totals_nbytes;
+    const int64_t room_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
     s.room = mylib_reducer_begin_task(r, &row_data, (size_t)room_nbytes, &memory);
     if (s.room == NULL)
         return;
@@ -312,10 +334,9 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
         s.ahead = MYLIB_BLOCK_LANES * strides[l->ndim - 1];
     }
     block_tree tree = {0, s.room + below, s.nbytes, s.width};
-    const int is_done =
-        r->has_truths && !r->is_narrow; /* the other way is faster for narrow rows */
+    const int is_done = has_columns(r);
     if (is_done)
-        reduce_truths(&s, begin, end);
+        reduce_columns(&s, begin, end);
     for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);

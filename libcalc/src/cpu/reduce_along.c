@@ -89,50 +89,49 @@ static int64_t columns_per_line(const mylib_reducer *r, int k)
     return TILE_NBYTES / beside;
 }
 
+/* Copies rows of `columns` elements, `across` bytes apart, to columns that are `pitch` bytes apart. */
+static void transpose(int64_t size, int64_t rows, int64_t columns, char *to, int64_t pitch,
+                      const char *from, int64_t across, int64_t beside, char *tile)
+{
+    const int64_t wide = TILE_NBYTES / size;
+    for (int64_t c = 0; c < columns; c += wide) {
+        const int64_t w = mylib_lesser(columns - c, wide);
+        for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+            const int64_t h = mylib_lesser(rows - i, TILE_ROWS);
+            for (int64_t j = 0; j < h; j++)
+                mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
+                                   from + c * beside + (i + j) * across, beside);
+            for (int64_t j = 0; j < w; j++)
+                mylib_copy_strided((size_t)size, h, to + (c + j) * pitch + i * size, size,
+                                   tile + j * size, TILE_PITCH);
+        }
+    }
+}
+
 /*
  * Gathers like gather(), for many blocks, without conversion.  If the terms lie across memory,
- * whole columns are transposed with the innermost dimension: each cache line is read once.
+ * whole columns are transposed: each cache line is read once.
  */
 static void gather_panel(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
                          char *buffer, char *tile)
 {
     const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
-    int64_t rows = l->shape[inner], size = input_size(r, k), done = 0;
-    int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][r->columns];
-    int64_t wide = TILE_NBYTES / size;
-    mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
-    if (rows < TILE_ROWS || columns_per_line(r, k) == 0) {
-        gather(r, k, first, t, n, stored, buffer);
-        return;
-    }
-    while (done < n) {
-        int64_t row = (t + done) % r->column,
-                column = (t + done) / r->column % l->shape[r->columns];
-        int64_t columns = mylib_lesser((n - done) / r->column, l->shape[r->columns] - column);
-        if (row != 0 || columns == 0) {
-            int64_t rest = mylib_lesser(r->column - row, n - done);
-            gather(r, k, first, t + done, rest, stored, buffer + done * size);
-            done += rest;
+    const int inner = l->ndim - 1;
+    const int64_t rows = l->shape[inner], size = input_size(r, k), length = r->column_terms;
+    const int is_transposed = rows >= TILE_ROWS && columns_per_line(r, k) != 0;
+    for (int64_t done, end = t + n; t < end; t += done, buffer += done * size) {
+        const int64_t column = t / length % l->shape[r->columns];
+        const int64_t columns = mylib_lesser((end - t) / length, l->shape[r->columns] - column);
+        done = columns * length;
+        if (!is_transposed || t % length != 0 || columns == 0) {
+            done = is_transposed ? mylib_lesser(length - t % length, end - t) : n;
+            gather(r, k, first, t, done, (mylib_type)r->terms_of.program.input_type[k], buffer);
             continue;
         }
-        for (int64_t at = 0; at < r->column; at += rows) {
-            const char *from = first + term_offset(r, k, t + done + at);
-            for (int64_t c = 0; c < columns; c += wide) {
-                int64_t w = mylib_lesser(columns - c, wide);
-                for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-                    int64_t h = mylib_lesser(rows - i, TILE_ROWS);
-                    char *to = buffer + (done + c * r->column + at + i) * size;
-                    for (int64_t j = 0; j < h; j++)
-                        mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
-                                           from + c * beside + (i + j) * across, beside);
-                    for (int64_t j = 0; j < w; j++)
-                        mylib_copy_strided((size_t)size, h, to + j * r->column * size, size,
-                                           tile + j * size, TILE_PITCH);
-                }
-            }
-        }
-        done += columns * r->column;
+        for (int64_t i = 0; i < length; i += rows)
+            transpose(size, rows, columns, buffer + i * size, length * size,
+                      first + term_offset(r, k, t + i), l->strides[1 + k][inner],
+                      l->strides[1 + k][r->columns], tile);
     }
 }
 
@@ -144,29 +143,29 @@ void mylib_choose_panel(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    if (inner <= r->kept_ndim)
+    if (inner <= r->kept_ndim || r->inputs == 0)
         return;
     int64_t columns = 0, size = 0, rows = l->shape[inner];
-    r->columns = inner - 1;
-    for (int k = 0; k < r->inputs && r->columns == inner - 1; k++)
-        r->columns = nearest_reduced(r, k, inner) < 0 ? inner - 1 : nearest_reduced(r, k, inner);
-    r->column = 1;
+    r->columns = nearest_reduced(r, 0, inner);
+    if (r->columns < 0)
+        r->columns = inner - 1;
+    r->column_terms = 1;
     for (int d = r->columns + 1; d <= inner; d++)
-        r->column *= l->shape[d];
+        r->column_terms *= l->shape[d];
     for (int k = 0; k < r->inputs; k++) {
         int64_t near = columns_per_line(r, k);
         size += input_size(r, k);
         if (near > 0 && (columns == 0 || near < columns))
             columns = near;
     }
-    if (rows >= TILE_ROWS && size > 0) {
-        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / r->column);
-        if (columns >= 4 && r->terms >= 2 * columns * r->column) {
+    if (rows >= TILE_ROWS) {
+        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / r->column_terms);
+        if (columns >= 4 && r->terms >= 2 * columns * r->column_terms) {
             r->panel = 1;
-            while (r->panel * MYLIB_BLOCK_TERMS < columns * r->column)
+            while (r->panel * MYLIB_BLOCK_TERMS < columns * r->column_terms)
                 r->panel *= 2;
         }
-    } else if (r->term_inputs == 0 && r->inputs > 0 && r->terms > rows) {
+    } else if (r->term_inputs == 0 && r->terms > rows) {
         r->panel = 1;
     }
     r->panel_nbytes = r->panel * MYLIB_BLOCK_TERMS * size;

@@ -51,8 +51,8 @@ typedef struct mylib_reducer {
     int64_t share;        /* outputs of a task */
     int64_t panel;        /* blocks whose inputs are gathered together, or 0 */
     int64_t panel_nbytes; /* for all inputs */
-    int columns;          /* the dimension whose elements are gathered together */
-    int64_t column;       /* terms of one of them */
+    int columns;          /* the dimension of columns that are gathered together */
+    int64_t column_terms; /* of one column: of the dimensions below */
 
     /* Across the outputs. */
     int across;     /* the dimension, or -1 */
@@ -125,11 +125,10 @@ static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
 /* Returns the reduced dimension before `end` in which input k has the least stride but 0, or -1. */
 static inline int nearest_reduced(const mylib_reducer *r, int k, int end)
 {
-    const mylib_layout *l = r->layout;
+    const int64_t *strides = r->layout->strides[1 + k];
     int nearest = -1;
     for (int d = r->kept_ndim; d < end; d++)
-        if (l->strides[1 + k][d] != 0 &&
-            (nearest < 0 || llabs(l->strides[1 + k][d]) < llabs(l->strides[1 + k][nearest])))
+        if (strides[d] != 0 && (nearest < 0 || llabs(strides[d]) < llabs(strides[nearest])))
             nearest = d;
     return nearest;
 }
