@@ -448,6 +448,10 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
 
+/* Adds rows of contiguous integers to the sums of their columns, in 64-bit integers. */
+typedef void mylib_column_sums(ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns,
+                               const char *p, char *sums);
+
 typedef enum mylib_truths { MYLIB_SEEK_TRUE, MYLIB_SEEK_FALSE, MYLIB_COUNT_TRUE } mylib_truths;
 
 /* The kernels of one CPU level.  Lookups return NULL for a combination without a kernel. */
@@ -461,9 +465,7 @@ typedef struct mylib_cpu_level {
     /* Sums of all types, products of the carrying types, minima and maxima of all types but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
     mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
-    /* Adds rows of contiguous integers to the sums of their columns, in 64-bit integers. */
-    void (*sum_columns)(mylib_type type, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns,
-                        const char *p, char *sums);
+    mylib_column_sums *const *column_sums;             /* for each type of integers */
     /* Tells whether any element is true, or any is false, or counts the true ones. */
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);
@@ -477,7 +479,6 @@ typedef struct mylib_cpu_level {
     mylib_line_loop *(*lines)(mylib_op op, mylib_type type);        /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */
-    t_f16 (*f16_from_f32)(float x);
 } mylib_cpu_level;
 
 /* The level in use: chosen once, or by mylib_set_cpu_level(). */

@@ -282,16 +282,13 @@ static int needs_copy(const mylib_layout *loops, int kept_ndim)
            (kept_ndim == 0 || nearest < llabs(loops->strides[1][kept_ndim - 1]));
 }
 
-/* Rows of more outputs are long, and few terms are not worth a copy of the outputs. */
-#define LONG_ROW 512
-#define FEW_TERMS 4
-
 /* Tells whether rows of outputs, neighbours in memory, are short only because of the order of out. */
 static int has_short_rows(const mylib_layout *l, int kept_ndim, int64_t outputs)
 {
     const int last = kept_ndim - 1;
-    int is_short = kept_ndim > 1 && l->operands > 1 && l->count >= FEW_TERMS * outputs &&
-                   l->shape[last] < LONG_ROW &&
+    /* A few terms are not worth a copy of the outputs. */
+    int is_short = kept_ndim > 1 && l->operands > 1 && l->count >= 4 * outputs &&
+                   l->shape[last] < 512 &&
                    llabs(l->strides[1][last]) < llabs(l->strides[1][l->ndim - 1]);
     for (int k = 1; k < l->operands && is_short; k++)
         is_short = l->strides[k][last - 1] == l->strides[k][last] * l->shape[last];
@@ -317,9 +314,8 @@ static mylib_status reduce_on_cpu(mylib_reduction reduction, const values *v, my
     mylib_layout_set_contiguous(spare, 0, results, size);
     spare->ndim = 0;
     for (int d = 0; d < l->ndim; d++) {
+        kept = d == kept_ndim ? spare->ndim : kept;
         add_dimension(spare, kept, spare, d);
-        if (d == kept_ndim - 1)
-            kept = spare->ndim;
     }
     mylib_status st = mylib_cpu_reduce(reduction, v->program, v->type, spare, kept, out_type);
     if (st == MYLIB_OK) {
@@ -448,7 +444,7 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     RETURN_IF_ERROR(check_shape(v, reduction, out));
     RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names));
     if (device.kind == MYLIB_CPU && is_exact_sum(reduction, v))
-        v->type = MYLIB_I64; /* which is faster, in any order */
+        v->type = MYLIB_I64;
     ENTER_DEFAULT_MODE();
     return reduce_layout(reduction, v, device, stream, out);
 }

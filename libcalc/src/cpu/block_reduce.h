@@ -338,11 +338,14 @@ EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
             sums += sizeof part; \
         } \
     }
-#define NO_SUM(s)
-#define DT(s, S) BY_CLASS(s, SUM_COLUMNS, NO_SUM, NO_SUM, NO_SUM)(s)
-MYLIB_TYPES(DT)
-#undef DT
-#undef NO_SUM
+SUM_COLUMNS(i8)
+SUM_COLUMNS(i16)
+SUM_COLUMNS(i32)
+SUM_COLUMNS(i64)
+SUM_COLUMNS(u8)
+SUM_COLUMNS(u16)
+SUM_COLUMNS(u32)
+SUM_COLUMNS(u64)
 #undef SUM_COLUMNS
 #undef TERM_WIDENED
 
@@ -575,24 +578,9 @@ static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_
     }
 }
 
-static void sum_columns(mylib_type type, ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns,
-                        const char *p, char *sums)
-{
-    switch (type) {
-#define CASE(s, S) \
-    case MYLIB_##S: \
-        sum_columns_##s(rows, row_stride, columns, p, sums); \
-        break;
-#define NO_CASE(s, S)
-#define DT(s, S) BY_CLASS(s, CASE, NO_CASE, NO_CASE, NO_CASE)(s, S)
-        MYLIB_TYPES(DT)
-#undef DT
-#undef NO_CASE
-#undef CASE
-    default:
-        break;
-    }
-}
+static mylib_column_sums *const column_sums[] = {sum_columns_i8,  sum_columns_i16, sum_columns_i32,
+                                                 sum_columns_i64, sum_columns_u8,  sum_columns_u16,
+                                                 sum_columns_u32, sum_columns_u64};
 
 static mylib_block_reduce *lookup_block_dot(mylib_type type)
 {

@@ -33,8 +33,7 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1, moving = 0;
     int64_t width = l->shape[d], rows = narrow_room_rows(r) + 64 /* levels of a tree */;
-    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES ||
-        (r->takes_first && width >= 64)) /* as many as take_first_rows() has bits for */
+    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES || r->takes_first)
         return 0;
     /* Terms read in place need a stride; other inputs only give the shape. */
     if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
@@ -96,8 +95,6 @@ void mylib_choose_across(mylib_reducer *r)
     r->strips = mylib_divide_up(l->shape[d], r->width);
     r->across = d;
 }
-
-#define LONG_ROW_NBYTES 4096
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
@@ -212,26 +209,8 @@ static const char *narrow_rows(const strip *s, int64_t t, char *to)
     return to;
 }
 
-/* Takes the first term for each column in which this block wins; `next` is for narrow_rows(). */
-static void take_first_rows(const strip *s, const block_tree *tree, char *values, char *next)
-{
-    const mylib_reducer *r = s->r;
-    uint64_t open = 0; /* columns, fewer than 64, whose first term is not known yet */
-    for (int64_t j = 0; j < s->width; j++)
-        if (is_better(r, tree, j, values + j * r->size) &&
-            !mylib_take_first(r, 0, values + j * r->size, NULL, 0))
-            open |= (uint64_t)1 << j;
-    for (int64_t t = 0; open != 0 && t < s->terms; t += MYLIB_BLOCK_LANES) {
-        const char *rows = narrow_rows(s, t, next);
-        for (int64_t j = 0; j < s->width; j++)
-            if (open >> j & 1 && mylib_take_first(r, narrow_lanes(s, t), values + j * r->size,
-                                                  rows + j * r->size, s->nbytes))
-                open &= ~((uint64_t)1 << j);
-    }
-}
-
-/* Returns the result of reduce_lane(), 256 rows at a time; `tree` has the blocks before. */
-static row reduce_narrow(const strip *s, const block_tree *tree)
+/* Returns the result of reduce_lane(), 256 rows at a time. */
+static row reduce_narrow(const strip *s)
 {
     const mylib_reducer *r = s->r;
     const int64_t width = s->width, size = r->size;
@@ -248,17 +227,12 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
         if (pairs > 0)
             combine(r, pairs * width, sum, sum + half * width * size);
     }
-    if (r->takes_first)
-        take_first_rows(s, tree, sum, next);
     return (row){sum, size};
 }
 
 /* ---- Columns ------------------------------------------------------------------------------- */
 
-/* Rows whose columns are summed together: parts of lines that are left over stay in the cache. */
-#define ROWS_AT_ONCE 64
-
-/* Tells whether kernels reduce whole columns; narrow rows of truths are faster in the other way. */
+/* Tells whether kernels reduce whole columns, which is slower for narrow rows of truths. */
 static int has_columns(const mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -287,8 +261,8 @@ static void reduce_columns(const strip *s, int64_t begin, int64_t end)
             r->cpu->truths_of_columns(r->truths, type, n, stride, s->width, p,
                                       l->strides[1][r->across], s->room);
         } else {
-            n = mylib_lesser(n, ROWS_AT_ONCE);
-            r->cpu->sum_columns(type, n, stride, s->width, p, s->room);
+            n = mylib_lesser(n, 64); /* lines of which parts are left stay in the cache */
+            r->cpu->column_sums[type](n, stride, s->width, p, s->room);
         }
     }
 }
@@ -300,7 +274,7 @@ static int64_t room_rows(const mylib_reducer *r)
 {
     if (!r->is_narrow)
         return LANE_SLOTS;
-    return r->terms <= MYLIB_BLOCK_LANES && !r->takes_first ? r->terms : narrow_room_rows(r);
+    return r->terms <= MYLIB_BLOCK_LANES ? r->terms : narrow_room_rows(r);
 }
 
 void mylib_reduce_across(void *context, int thread, int64_t i)
@@ -329,7 +303,7 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     s.fetched_nbytes = 0;
     if (r->term_inputs == 1 && l->ndim - 1 == r->kept_ndim && !r->is_narrow) {
         const int64_t *strides = l->strides[1 + r->term_input[0]];
-        if (strides[r->across] == r->size && s.nbytes <= LONG_ROW_NBYTES)
+        if (strides[r->across] == r->size && s.nbytes <= 4096)
             s.fetched_nbytes = s.nbytes;
         s.ahead = MYLIB_BLOCK_LANES * strides[l->ndim - 1];
     }
@@ -340,7 +314,7 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);
-        row result = r->is_narrow              ? reduce_narrow(&s, &tree)
+        row result = r->is_narrow              ? reduce_narrow(&s)
                      : r->takes_first          ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
                      : r->carrier <= MYLIB_U64 ? reduce_in_turn(&s)
                                                : reduce_lane(&s, 0, 1, 0);

@@ -301,8 +301,8 @@ static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *res
         for (int i = 0; i < r->term_inputs; i++)
             terms[i] = load_terms(r, s, r->term_input[i], t, n, s->buffer[i]);
         r->block(n, (char *)&value, terms[0], terms[1]);
-        if (r->takes_first && is_better(r, &tree, 0, (char *)&value))
-            (void)mylib_take_first(r, n, (char *)&value, terms[0], r->size);
+        if (r->takes_first && is_better(r, &tree, (char *)&value))
+            mylib_take_first(r, n, (char *)&value, terms[0]);
         if (r->decisive == *(uint8_t *)&value) {
             memcpy(result, &value, (size_t)r->size);
             return;

@@ -51,32 +51,28 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
 }
 
 #define TAKE_FIRST(s) \
-    static int take_first_##s(int64_t n, char *value, const char *terms, int64_t stride) \
+    static void take_first_##s(int64_t n, char *value, const char *terms) \
     { \
         t_##s v, x; \
         memcpy(&v, value, sizeof v); \
         const int is_nan = v.re != v.re || v.im != v.im; \
         if (!is_nan && v.re != 0 && v.im != 0) \
-            return 1; \
-        for (; n > 0; n--, terms += stride) { \
+            return; \
+        for (; n > 0; n--, terms += sizeof x) { \
             memcpy(&x, terms, sizeof x); \
             if (is_nan ? x.re != x.re || x.im != x.im : x.re == v.re && x.im == v.im) { \
                 memcpy(value, terms, sizeof v); \
-                return 1; \
+                return; \
             } \
         } \
-        return 0; \
     }
 TAKE_FIRST(c64)
 TAKE_FIRST(c128)
 #undef TAKE_FIRST
 
-int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
-                     int64_t stride)
+void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms)
 {
     const int flags = mylib_test_flags(); /* comparing a signaling NaN raises one */
-    const int is_known = r->carrier == MYLIB_C64 ? take_first_c64(n, value, terms, stride)
-                                                 : take_first_c128(n, value, terms, stride);
+    (r->carrier == MYLIB_C64 ? take_first_c64 : take_first_c128)(n, value, terms);
     mylib_restore_flags(flags);
-    return is_known;
 }

@@ -85,11 +85,9 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
 
 /*
  * The lanes return any NaN, or any of the terms that compare equal (zeros may differ in sign).
- * Replaces *value, one of these n terms or of later ones, by the first of the n that is as good.
- * Returns true if the first is known: it was found here, or no other can exist.
+ * Replaces *value, one of these n terms, by the first of them that is as good.
  */
-int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
-                     int64_t stride);
+void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms);
 
 /* ---- reduce_along.c, reduce_across.c ------------------------------------------------------- */
 
@@ -244,15 +242,13 @@ static inline int block_tree_levels(int64_t blocks)
     return levels;
 }
 
-/* Tells whether `value`, of the next block, wins over column j of the blocks before it. */
-static inline int is_better(const mylib_reducer *r, const block_tree *tree, int64_t j,
-                            const char *value)
+/* Tells whether `value`, of the next block, wins over the blocks before it. */
+static inline int is_better(const mylib_reducer *r, const block_tree *tree, const char *value)
 {
-    const char *before = tree->levels + j * r->size;
     t_c128 both;
     if (tree->blocks == 0)
         return 1;
-    memcpy(&both, before, (size_t)r->size);
+    memcpy(&both, tree->levels, (size_t)r->size);
     combine(r, 1, (char *)&both, value);
-    return memcmp(&both, before, (size_t)r->size) != 0;
+    return memcmp(&both, tree->levels, (size_t)r->size) != 0;
 }

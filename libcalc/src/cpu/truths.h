@@ -144,10 +144,7 @@ NOINLINE static void answer(mylib_truths what, ptrdiff_t m, ptrdiff_t n,
             bytes[k] = (uint8_t)(((bytes[k] ^ flip) | (zeros[k] != other)) ^ flip);
 }
 
-/*
- * Counts the zeros of each column, at most those of one span at a time, and answers for all.
- * LOAD(p) is the element at p, of SIZE bytes.
- */
+/* Counts the zeros of each column, at most those of one span at a time, and answers for all. */
 #define COLUMNS(name, s, SIZE, LOAD) \
     static ALWAYS_INLINE void zeros_of_rows_##name(ptrdiff_t rows, ptrdiff_t row_stride, \
                                                    ptrdiff_t columns, const char *p, \
