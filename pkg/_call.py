@@ -343,17 +343,6 @@ def _call_host(
     return _call_ufunc(operation, ufuncs.named(operation, ordinal), inputs, keywords)
 
 
-def _is_widened(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tells whether a float `out` holds more than the results, which fit it without a warning."""
-    out: Any = keywords.get("out")
-    if getattr(out, "dtype", _BOOL).kind not in "fc":
-        return False
-    kinds = [_kind(x if type(x) in WEAK else np.asarray(x)) for x in inputs]
-    casting = keywords.get("casting", "same_kind")
-    own = resolve(operation, kinds, out.dtype, None, casting, args=inputs)[-1]
-    return (own.kind in "iu" or np.can_cast(own, out.dtype)) and not np.can_cast(out.dtype, own)
-
-
 def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
     """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
     # The ufunc computes converted and selected elements part by part.  The library finds a negative
@@ -361,8 +350,9 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
     is_power = operation.__name__ == "power" and keywords.get("out") is not None
     if is_power and all(np.asarray(x).dtype.kind in "biu" for x in inputs):
         return True
-    # NumPy's buffers convert elements that are not selected, too, and warn of them.
-    if "where" in keywords and ("dtype" in keywords or _is_widened(operation, inputs, keywords)):
+    # NumPy's buffers convert elements that are not selected, too, and warn of them; and NumPy calls
+    # the loop for each run of selected elements, which is slow.
+    if "where" in keywords:
         return True
     # NumPy's buffers must not convert floats to integers; see _convert.py.
     types = (getattr(keywords.get("out"), "dtype", None), keywords.get("dtype"))
@@ -372,17 +362,12 @@ def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[
         and all(type(x) in WEAK or np.can_cast(_dtype(x), np.complex128) for x in inputs)
     ):
         return True
-    if not keywords.keys() <= {"out", "where"}:
+    if not keywords.keys() <= {"out"}:
         return False
     hosts = [x for x in inputs if type(x) is np.ndarray]
     others = [x for x in inputs if type(x) is not np.ndarray and type(x) not in NUMBERS]
     if len({x.dtype for x in hosts}) != 1 or others:
         return False
-    # NumPy calls the loop for each run of selected elements, which is slow.  But if it narrows
-    # results, it must: it warns of the selected ones, with the operation's name.
-    if "where" in keywords:
-        is_array = isinstance(keywords["where"], np.ndarray) and keywords.get("out") is not None
-        return is_array and keywords["out"].dtype in (hosts[0].dtype, _BOOL)
     # Large arrays of one type, for which only the layout prevents threads.  NumPy converts others
     # in small pieces, which is better than the whole copies of `_map`.
     return max(x.size for x in hosts) >= core.LARGE_COUNT

@@ -116,26 +116,6 @@ static PyObject *get_nbytes(PyObject *object, void *Py_UNUSED(unused))
     return PyLong_FromLongLong(array->count * (int64_t)mylib_type_size(array->a.type));
 }
 
-static int has_order(const array_object *array, int is_fortran)
-{
-    int64_t stride = (int64_t)mylib_type_size(array->a.type);
-    if (array->count == 0)
-        return 1;
-    for (int i = 0; i < array->a.ndim; i++) {
-        int d = is_fortran ? i : array->a.ndim - 1 - i;
-        if (array->a.shape[d] != 1 && array->a.strides[d] != stride)
-            return 0;
-        stride *= array->a.shape[d];
-    }
-    return 1;
-}
-
-/* Gets whether the elements lie in C order, or in Fortran's if `is_fortran` is not NULL. */
-static PyObject *get_contiguous(PyObject *object, void *is_fortran)
-{
-    return PyBool_FromLong(has_order((array_object *)object, is_fortran != NULL));
-}
-
 static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
     (void)type, (void)args, (void)kwargs;
@@ -265,6 +245,18 @@ static PyObject *array_item(PyObject *object, Py_ssize_t i)
     return result;
 }
 
+/* Gets whether the elements lie in C order, or in Fortran's if `is_fortran` is not NULL. */
+static PyObject *get_contiguous(PyObject *object, void *is_fortran)
+{
+    PyObject *shadow = shadow_of((array_object *)object);
+    const int flag = is_fortran != NULL ? NPY_ARRAY_F_CONTIGUOUS : NPY_ARRAY_C_CONTIGUOUS;
+    if (shadow == NULL)
+        return NULL;
+    PyObject *result = PyBool_FromLong(PyArray_CHKFLAGS((PyArrayObject *)shadow, flag));
+    Py_DECREF(shadow);
+    return result;
+}
+
 static PyMemberDef array_members[] = {
     {"__weaklistoffset__", T_PYSSIZET, offsetof(array_object, weakrefs), READONLY, NULL},
     {"_memory", T_OBJECT_EX, offsetof(array_object, memory), READONLY, NULL},
@@ -344,8 +336,10 @@ static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
     return (int)ndim;
 }
 
-static int check_sizes(int ndim, const int64_t *shape)
+/* Takes a sequence of sizes.  Returns its length, or -1 with an exception set. */
+static int take_shape(PyObject *sequence, int64_t shape[MYLIB_MAX_NDIM])
 {
+    const int ndim = take_dims(sequence, shape);
     for (int d = 0; d < ndim; d++) {
         if (shape[d] < 0) {
             PyErr_Format(PyExc_ValueError, "negative size %lld in dimension %d",
@@ -353,7 +347,7 @@ static int check_sizes(int ndim, const int64_t *shape)
             return -1;
         }
     }
-    return 0;
+    return ndim;
 }
 
 /* Returns a new Array on a GPU, on the context's stream. */
@@ -379,8 +373,8 @@ static PyObject *empty_function(PyObject *module, PyObject *args)
     int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM];
     if (!PyArg_ParseTuple(args, "OOip:empty", &shape_object, &dtype, &ordinal, &is_fortran))
         return NULL;
-    int ndim = take_dims(shape_object, shape);
-    if (ndim < 0 || check_sizes(ndim, shape) < 0 || take_dtype(dtype, &type) < 0)
+    int ndim = take_shape(shape_object, shape);
+    if (ndim < 0 || take_dtype(dtype, &type) < 0)
         return NULL;
     for (int i = 0; i < ndim; i++)
         axes[i] = is_fortran ? ndim - 1 - i : i;
@@ -433,8 +427,8 @@ static outcome fill_new(core_state *state, PyObject *const *args, PyObject **res
     if (ndim == 1)
         shape[0] = PyLong_AsLongLong(sizes);
     else if (ndim == 0)
-        ndim = take_dims(sizes, shape);
-    if (PyErr_Occurred() || ndim < 0 || check_sizes(ndim, shape) < 0 || dtype == Py_None ||
+        ndim = take_shape(sizes, shape);
+    if (PyErr_Occurred() || ndim < 0 || (ndim == 1 && shape[0] < 0) || dtype == Py_None ||
         !PyArray_DescrConverter(dtype, &descr)) {
         PyErr_Clear(); /* the slow path says what is wrong */
         return OTHER_SHAPE;
@@ -504,26 +498,23 @@ static PyObject *empty_like_function(PyObject *module, PyObject *args)
     mylib_type type;
     int64_t shape[MYLIB_MAX_NDIM], strides[MYLIB_MAX_NDIM], dims[DIMS_OF(1)];
     mylib_array like;
-    int is_c, is_f;
     if (!PyArg_ParseTuple(args, "OO!i|CO:empty_like", &x, &PyArrayDescr_Type, &descr, &ordinal,
                           &order, &shape_object))
         return NULL;
-    if (is_array(state, x)) {
-        like = ((array_object *)x)->a;
-        is_c = has_order((array_object *)x, 0);
-        is_f = has_order((array_object *)x, 1);
-    } else if (PyArray_Check(x)) {
-        describe_array((PyArrayObject *)x, MYLIB_BOOL, &like, dims);
-        is_c = PyArray_IS_C_CONTIGUOUS((PyArrayObject *)x);
-        is_f = PyArray_IS_F_CONTIGUOUS((PyArrayObject *)x);
-    } else {
+    if (!is_array(state, x) && !PyArray_Check(x))
         return PyErr_Format(PyExc_TypeError, "empty_like(): expected an array, not %.100s",
                             Py_TYPE(x)->tp_name);
-    }
+    PyObject *host = is_array(state, x) ? shadow_of((array_object *)x) : Py_NewRef(x);
+    if (host == NULL)
+        return NULL;
+    describe_array((PyArrayObject *)host, MYLIB_BOOL, &like, dims);
+    const int is_c = PyArray_IS_C_CONTIGUOUS((PyArrayObject *)host);
+    const int is_f = PyArray_IS_F_CONTIGUOUS((PyArrayObject *)host);
+    Py_DECREF(host);
     int ndim = like.ndim;
     if (shape_object == Py_None)
         memcpy(shape, like.shape, sizeof *shape * (size_t)ndim);
-    else if ((ndim = take_dims(shape_object, shape)) < 0 || check_sizes(ndim, shape) < 0)
+    else if ((ndim = take_shape(shape_object, shape)) < 0)
         return NULL;
     find_axes(ndim, order, ndim == like.ndim ? like.strides : NULL, is_c, is_f, axes);
     find_strides(ndim, shape, axes, (int64_t)PyDataType_ELSIZE(descr), strides);
@@ -673,8 +664,8 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O:broadcast_to", state->array_base, &object, &shape_object))
         return NULL;
     const array_object *array = (const array_object *)object;
-    const int ndim = take_dims(shape_object, shape), missing = ndim - array->a.ndim;
-    if (ndim < 0 || check_sizes(ndim, shape) < 0 || check_nbytes(ndim, shape, array->a.type) < 0)
+    const int ndim = take_shape(shape_object, shape), missing = ndim - array->a.ndim;
+    if (ndim < 0 || check_nbytes(ndim, shape, array->a.type) < 0)
         return NULL;
     for (int d = 0; d < ndim; d++)
         strides[d] = d >= missing && array->a.shape[d - missing] == shape[d]
@@ -726,8 +717,8 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
     void *pointer = PyLong_AsVoidPtr(pointer_object);
     if (pointer == NULL && PyErr_Occurred())
         return NULL;
-    int ndim = take_dims(shape_object, shape);
-    if (ndim < 0 || check_sizes(ndim, shape) < 0 || take_dtype(dtype, &type) < 0)
+    int ndim = take_shape(shape_object, shape);
+    if (ndim < 0 || take_dtype(dtype, &type) < 0)
         return NULL;
     if (strides_object != Py_None) {
         int strides_ndim = take_dims(strides_object, strides);

@@ -17,8 +17,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LONG_MASK 1024 /* elements */
-
 #define MAX_INPUTS 2
 
 typedef struct operation {
@@ -51,6 +49,14 @@ static int is_number(PyObject *x)
     return PyLong_Check(x) || PyFloat_CheckExact(x) || PyComplex_CheckExact(x);
 }
 
+static int check_exists(const operation *self, mylib_device device)
+{
+    double unused;
+    return device.kind == MYLIB_CPU
+               ? 0
+               : check_status(self->state, mylib_scalar_f64(self->op, device, 1, 1, &unused));
+}
+
 /* Compares two ints or floats as int and float do, not their subclasses. */
 static PyObject *compare_reals(PyObject *a, PyObject *b, int comparison)
 {
@@ -76,9 +82,7 @@ static PyObject *compare_exactly(operation *self, mylib_device device, PyObject 
     const int comparison = comparisons[self->op], first = comparison == Py_NE ? Py_NE : Py_EQ;
     PyObject *real[2], *result = NULL;
     double imaginary[2] = {0, 0};
-    int64_t unused;
-    if (device.kind != MYLIB_CPU && /* the device must exist */
-        check_status(self->state, mylib_scalar_i64(self->op, device, 0, 0, &unused)) < 0)
+    if (check_exists(self, device) < 0)
         return NULL;
     for (int k = 0; k < 2; k++) {
         if (PyComplex_CheckExact(args[k])) {
@@ -180,9 +184,7 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
 /* Divides two Python ints of any size, as Python does, on a device that must exist. */
 static PyObject *divide_ints(operation *self, mylib_device device, PyObject *const *args)
 {
-    double unused;
-    if (device.kind != MYLIB_CPU &&
-        check_status(self->state, mylib_scalar_f64(self->op, device, 1, 1, &unused)) < 0)
+    if (check_exists(self, device) < 0)
         return NULL;
     return PyLong_Type.tp_as_number->nb_true_divide(args[0], args[1]);
 }
@@ -325,60 +327,14 @@ static int is_default(PyObject *name, PyObject *value)
                                       (is_name(name, "order") && is_name(value, "K")));
 }
 
-/*
- * Returns whether writing `out` may change a mask, which NumPy may read too late, or an operand,
- * whose unselected elements NumPy may convert.
- */
-static int may_overwrite(PyObject *out, PyObject *other)
+/* Returns whether writing `out` may change a mask. */
+static int may_overwrite(PyObject *out, mylib_type type, PyObject *mask)
 {
     int64_t dims[DIMS_OF(2)];
     mylib_array written, read;
-    mylib_type out_type, type;
-    if (!PyArray_Check(out) || !PyArray_Check(other) ||
-        !find_type(PyArray_TYPE((PyArrayObject *)out), &out_type) ||
-        !find_type(PyArray_TYPE((PyArrayObject *)other), &type))
-        return 1;
-    int64_t *more = describe_array((PyArrayObject *)out, out_type, &written, dims);
-    describe_array((PyArrayObject *)other, type, &read, more);
+    int64_t *more = describe_array((PyArrayObject *)out, type, &written, dims);
+    describe_array((PyArrayObject *)mask, MYLIB_BOOL, &read, more);
     return may_share_memory(&written, &read);
-}
-
-static int is_operand_type(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
-{
-    const int type = PyArray_TYPE((PyArrayObject *)out);
-    for (Py_ssize_t k = 0; k < nargs; k++)
-        if (PyArray_CheckExact(args[k]) && PyArray_TYPE((PyArrayObject *)args[k]) == type)
-            return 1;
-    return 0;
-}
-
-static int is_inexact(PyObject *array)
-{
-    return PyArray_ISFLOAT((PyArrayObject *)array) || PyArray_ISCOMPLEX((PyArrayObject *)array);
-}
-
-/* Returns whether NumPy may convert unselected elements of `out` to a narrower type, and warn. */
-static int may_convert(PyObject *out, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (!PyArray_Check(out) || !is_inexact(out))
-        return 0;
-    for (Py_ssize_t k = 0; k < nargs; k++)
-        if (PyArray_Check(args[k]) && is_inexact(args[k]) &&
-            PyArray_ITEMSIZE((PyArrayObject *)args[k]) >= PyArray_ITEMSIZE((PyArrayObject *)out))
-            return 0;
-    return 1;
-}
-
-/*
- * Returns whether pkg._call, which computes all elements, may be faster: the mask may have many
- * runs.  It leaves conversions of the result to the ufunc: then only selected ones warn.
- */
-static int is_long(PyObject *mask, PyObject *out, PyObject *const *args, Py_ssize_t nargs)
-{
-    if (!PyArray_Check(mask) || PyArray_SIZE((PyArrayObject *)mask) < LONG_MASK ||
-        !PyArray_Check(out))
-        return 0;
-    return PyArray_ISBOOL((PyArrayObject *)out) || is_operand_type(out, args, nargs);
 }
 
 /*
@@ -397,7 +353,7 @@ static outcome run_selected(const operation *self, PyObject *const *args, PyObje
     if (!PyArray_CheckExact(out) || !PyArray_CheckExact(mask) ||
         !PyArray_ISWRITEABLE((PyArrayObject *)out) || !PyArray_ISBOOL((PyArrayObject *)mask) ||
         !find_type(PyArray_TYPE((PyArrayObject *)out), &type) || may_refuse(self->op, type) ||
-        may_overwrite(out, mask))
+        may_overwrite(out, type, mask))
         return OTHER_OPERAND;
     outcome done = run_operation(self->state, self->op, self->is_true_division, 1, name_of(self),
                                  args, out, mask, &result);
@@ -468,34 +424,18 @@ static options find_options(const operation *self, PyObject *const *args, Py_ssi
     return o;
 }
 
-/* Returns whether the ufunc would compute a call with a mask wrongly or slowly. */
-static int is_masked_for_python(PyObject *const *args, Py_ssize_t nargs, const options *o)
-{
-    if (o->mask == NULL || o->out == NULL)
-        return o->mask != NULL && o->has_dtype; /* NumPy would warn of unselected elements */
-    if (o->has_dtype || may_convert(o->out, args, nargs) || may_overwrite(o->out, o->mask) ||
-        (o->others == 1 && is_long(o->mask, o->out, args, nargs)))
-        return 1;
-    for (Py_ssize_t k = 0; k < nargs; k++)
-        if (args[k] != o->out && PyArray_Check(args[k]) && may_overwrite(o->out, args[k]))
-            return 1;
-    return 0;
-}
-
 static int is_for_python(const operation *self, PyObject *const *args, Py_ssize_t nargs,
                          Py_ssize_t nkw, const options *o)
 {
     const Py_ssize_t given = nargs < self->nin ? nargs : self->nin;
-    if (o->names_device || is_masked_for_python(args, given, o))
+    if (o->names_device || o->has_casting) /* NumPy must not convert floats to integers */
+        return 1;
+    /* NumPy may convert elements that a mask does not select, or read them or the mask too late. */
+    if (o->mask != NULL && (o->out != NULL || o->has_dtype))
         return 1;
     if (self->op == MYLIB_OP_power && o->out != NULL) /* an error must not change `out` */
         return 1;
     if (o->others == 0 && is_large(args, nargs))
-        return 1;
-    /* NumPy checks the casting of predicates; it must not convert floats to integers. */
-    if (o->has_casting &&
-        (self->gives_bool || o->has_dtype ||
-         (o->out != NULL && PyArray_Check(o->out) && PyArray_ISINTEGER((PyArrayObject *)o->out))))
         return 1;
     /* Only the truth of a number matters; the ufunc would convert it. */
     for (Py_ssize_t k = 0; k < given; k++)

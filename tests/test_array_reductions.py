@@ -153,7 +153,9 @@ def test_axes_and_layouts(layout: str, dtype: np.dtype, name: str, place: str) -
 @cases.each_place()
 @cases.each_dtype([np.dtype(code) for code in ("i2", "f4", "f8", "c16")])
 @pytest.mark.parametrize(
-    "shape", [(5000, 3), (3, 5000), (300, 40, 7), (2, 2500, 2), (1, 9000), (9000, 1)], ids=str
+    "shape",
+    [(5000, 3), (3, 5000), (300, 40, 7), (70, 5, 300), (2, 2500, 2), (1, 9000), (9000, 1)],
+    ids=str,
 )
 def test_long_axes(shape: tuple[int, ...], dtype: np.dtype, place: str) -> None:
     """Reduces more than a block along an axis, with elements at any distance."""

@@ -429,14 +429,12 @@ typedef void mylib_kernel(ptrdiff_t n, char *out, ptrdiff_t out_stride, const ch
 /*
  * Reduces n contiguous terms, 1 to MYLIB_BLOCK_TERMS, in the order of mylib.h; of integers, whose
  * order does not matter, at most MYLIB_BLOCKS_AT_ONCE blocks.  The result has the carrying type.  A
- * reduction of products reads the second factors at 'b'; others ignore it.  'is_far': more blocks
- * follow, and they are not in the cache.
+ * reduction of products reads the second factors at 'b'; others ignore it.
  */
 #define MYLIB_BLOCK_TERMS 2048
 #define MYLIB_BLOCK_LANES 256
 #define MYLIB_BLOCKS_AT_ONCE 64
-typedef void mylib_block_reduce(ptrdiff_t n, char *result, const char *a, const char *b,
-                                int is_far);
+typedef void mylib_block_reduce(ptrdiff_t n, char *result, const char *a, const char *b);
 
 /* out[i] = mask[i] ? a[i] : b[i]; the mask is of type bool. */
 typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const char *mask,
@@ -449,6 +447,10 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
  */
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
+
+/* Adds rows of contiguous integers to the sums of their columns, in 64-bit integers. */
+typedef void mylib_column_sums(ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns,
+                               const char *p, char *sums);
 
 typedef enum mylib_truths { MYLIB_SEEK_TRUE, MYLIB_SEEK_FALSE, MYLIB_COUNT_TRUE } mylib_truths;
 
@@ -463,20 +465,20 @@ typedef struct mylib_cpu_level {
     /* Sums of all types, products of the carrying types, minima and maxima of all types but f16. */
     mylib_block_reduce *(*block_reduce)(mylib_reduction reduction, mylib_type type);
     mylib_block_reduce *(*block_dot)(mylib_type type); /* the sum of products: f32, f64 */
+    mylib_column_sums *const *column_sums;             /* for each type of integers */
     /* Tells whether any element is true, or any is false, or counts the true ones. */
     int64_t (*truths)(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride);
     /*
-     * Answers for each column of `rows` rows: how many elements are true, in an int64_t, or whether
-     * any is, or all are, in a byte.  Returns false if it has no kernel for the type.
+     * Updates the answer for each column with `rows` more rows: how many elements are true, in an
+     * int64_t, or whether any is, or all are, in a byte.
      */
-    int (*truths_of_columns)(mylib_truths what, mylib_type type, ptrdiff_t rows,
-                             ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
-                             ptrdiff_t stride, char *answers);
+    void (*truths_of_columns)(mylib_truths what, mylib_type type, ptrdiff_t rows,
+                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
+                              ptrdiff_t stride, char *answers);
     mylib_line_loop *(*lines)(mylib_op op, mylib_type type);        /* for a few operations */
     void (*stream_copy)(char *dst, const char *src, size_t nbytes); /* past the cache */
     void (*stream_fence)(void); /* after a thread's last store past the cache */
-    t_f16 (*f16_from_f32)(float x);
 } mylib_cpu_level;
 
 /* The level in use: chosen once, or by mylib_set_cpu_level(). */
@@ -496,7 +498,8 @@ void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, con
 
 /*
  * Does in host memory what mylib_cuda_program_reduce() does on a GPU; out_type may be any type to
- * which store() narrows the carrying type.  After MYLIB_ERR_NO_MEMORY the output is undefined.
+ * which store() narrows the carrying type, or f64 for i64.  After MYLIB_ERR_NO_MEMORY the output is
+ * undefined.
  */
 mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *program,
                               mylib_type type, const mylib_layout *layout, int kept_ndim,

@@ -37,12 +37,20 @@ static mylib_status check_types(mylib_reduction reduction, mylib_type type, myli
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-static void add_dimension(mylib_layout *to, int64_t size, const mylib_layout *from, int d)
+/* Appends dimension d; merges it with the last one, from number `first` on, if that is possible. */
+static void add_dimension(mylib_layout *to, int first, const mylib_layout *from, int d)
 {
-    to->shape[to->ndim] = size;
+    int last = to->ndim - 1, merges = last >= first;
+    int64_t size = from->shape[d];
+    for (int k = 0; k < from->operands && merges; k++)
+        merges = to->strides[k][last] == from->strides[k][d] * size;
+    if (merges)
+        size *= to->shape[last];
+    else
+        last = to->ndim++;
+    to->shape[last] = size;
     for (int k = 0; k < from->operands; k++)
-        to->strides[k][to->ndim] = from->strides[k][d];
-    to->ndim++;
+        to->strides[k][last] = from->strides[k][d];
 }
 
 static void swap_operands(mylib_layout *l, int a, int b)
@@ -101,7 +109,7 @@ static int list_reduced(mylib_layout *l, const int64_t *extent, int *is_ordered_
 static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *extent,
                         int *is_ordered, int *kept_ndim_ret)
 {
-    int last, first, reduced[MYLIB_MAX_NDIM];
+    int first, reduced[MYLIB_MAX_NDIM];
 
     const int count = list_reduced(l, extent, is_ordered, reduced);
     loops->ndim = 0;
@@ -111,7 +119,7 @@ static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *ext
     memset(loops->is_host_scalar, 0, sizeof loops->is_host_scalar);
     for (int d = 0; d < l->ndim; d++) {
         if (extent[d] != 1) {
-            add_dimension(loops, l->shape[d], l, d);
+            add_dimension(loops, MYLIB_MAX_NDIM, l, d);
             loops->count *= l->shape[d] != 0;
         }
     }
@@ -130,20 +138,8 @@ static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *ext
             loops->strides[k][first] = 0;
         loops->ndim++;
     }
-    for (int i = 0; i < count; i++) {
-        const int d = reduced[i];
-        last = loops->ndim - 1;
-        int merges = last >= first;
-        for (int k = 1; k < l->operands && merges; k++)
-            merges = loops->strides[k][last] == l->strides[k][d] * l->shape[d];
-        if (merges) {
-            loops->ndim--;
-            add_dimension(loops, loops->shape[last] * l->shape[d], l, d);
-        } else {
-            add_dimension(loops, l->shape[d], l, d);
-        }
-        loops->strides[0][loops->ndim - 1] = 0;
-    }
+    for (int i = 0; i < count; i++)
+        add_dimension(loops, first, l, reduced[i]);
     *kept_ndim_ret = first;
 }
 
@@ -286,16 +282,65 @@ static int needs_copy(const mylib_layout *loops, int kept_ndim)
            (kept_ndim == 0 || nearest < llabs(loops->strides[1][kept_ndim - 1]));
 }
 
+/* Tells whether rows of outputs, neighbours in memory, are short only because of the order of out. */
+static int has_short_rows(const mylib_layout *l, int kept_ndim, int64_t outputs)
+{
+    const int last = kept_ndim - 1;
+    /* A few terms are not worth a copy of the outputs. */
+    int is_short = kept_ndim > 1 && l->operands > 1 && l->count >= 4 * outputs &&
+                   l->shape[last] < 512 &&
+                   llabs(l->strides[1][last]) < llabs(l->strides[1][l->ndim - 1]);
+    for (int k = 1; k < l->operands && is_short; k++)
+        is_short = l->strides[k][last - 1] == l->strides[k][last] * l->shape[last];
+    return is_short;
+}
+
+/* Reduces on the CPU, in the order of the inputs if that gives longer rows; overwrites *spare. */
+static mylib_status reduce_on_cpu(mylib_reduction reduction, const values *v, mylib_type out_type,
+                                  const mylib_layout *l, int kept_ndim, mylib_layout *spare)
+{
+    const size_t size = mylib_type_size(out_type);
+    int64_t outputs = 1;
+    int kept = 0;
+    mylib_operation copy;
+    for (int d = 0; d < kept_ndim; d++)
+        outputs *= l->shape[d];
+    char *results = has_short_rows(l, kept_ndim, outputs) ? malloc((size_t)outputs * size) : NULL;
+    if (results == NULL)
+        return mylib_cpu_reduce(reduction, v->program, v->type, l, kept_ndim, out_type);
+
+    mylib_layout_copy(spare, l);
+    spare->ndim = kept_ndim;
+    mylib_layout_set_contiguous(spare, 0, results, size);
+    spare->ndim = 0;
+    for (int d = 0; d < l->ndim; d++) {
+        kept = d == kept_ndim ? spare->ndim : kept;
+        add_dimension(spare, kept, spare, d);
+    }
+    mylib_status st = mylib_cpu_reduce(reduction, v->program, v->type, spare, kept, out_type);
+    if (st == MYLIB_OK) {
+        mylib_operation_of_conversion(&copy, out_type, out_type);
+        mylib_layout_begin(spare, l, 2);
+        spare->ndim = kept_ndim;
+        spare->count = outputs;
+        mylib_layout_set_operand(spare, 0, l, 0);
+        mylib_layout_set_contiguous(spare, 1, results, size);
+        mylib_layout_simplify(spare);
+        st = mylib_cpu_run(&copy.program, spare);
+    }
+    free(results);
+    return st;
+}
+
 static mylib_status call_backend(mylib_reduction reduction, const values *v, mylib_device device,
                                  void *stream, const mylib_array *out, mylib_layout *l,
-                                 int kept_ndim)
+                                 int kept_ndim, mylib_layout *spare)
 {
     if (out->device.kind == MYLIB_CPU && l->count != 0)
         mylib_raise_flags(v->program->flags);
     if (device.kind == MYLIB_CPU) {
         const int flags = mylib_test_flags();
-        const mylib_status st =
-            mylib_cpu_reduce(reduction, v->program, v->type, l, kept_ndim, out->type);
+        const mylib_status st = reduce_on_cpu(reduction, v, out->type, l, kept_ndim, spare);
         /* Minima and maxima of f16 are computed in f32; widening a signaling NaN raises a flag. */
         if (reduction >= MYLIB_MIN && v->terms != NULL && v->in[0].type == v->type)
             mylib_restore_flags(flags);
@@ -313,22 +358,19 @@ static mylib_status call_backend(mylib_reduction reduction, const values *v, myl
 /* Tells whether a result of floats is 0: then the order of the terms may decide its sign. */
 static int has_zero(const mylib_layout *loops, int kept_ndim, mylib_type type)
 {
-    int64_t outputs = 1;
-    for (int d = 0; d < kept_ndim; d++)
-        outputs *= loops->shape[d];
-    for (int64_t i = 0; i < outputs; i++) {
+    int64_t rows = 1, n = 1, stride = 0;
+    if (kept_ndim > 0)
+        n = loops->shape[kept_ndim - 1], stride = loops->strides[0][kept_ndim - 1];
+    for (int d = 0; d < kept_ndim - 1; d++)
+        rows *= loops->shape[d];
+    for (int64_t i = 0; i < rows; i++) {
         const char *p = loops->data[0];
         int64_t rest = i;
-        float single;
-        double value;
-        for (int d = kept_ndim - 1; d >= 0; d--) {
+        for (int d = kept_ndim - 2; d >= 0; d--) {
             p += rest % loops->shape[d] * loops->strides[0][d];
             rest /= loops->shape[d];
         }
-        memcpy(&single, p, sizeof single);
-        if (type == MYLIB_F64)
-            memcpy(&value, p, sizeof value);
-        if (type == MYLIB_F64 ? value == 0 : single == 0)
+        if (mylib_cpu()->truths(MYLIB_SEEK_FALSE, type, n, p, stride) != 0)
             return 1;
     }
     return 0;
@@ -369,13 +411,29 @@ static mylib_status reduce_layout(mylib_reduction reduction, const values *v, my
     if (is_streamed)
         return mylib_cuda_reduce_host(device.index, reduction, v->program, v->type, &loops,
                                       kept_ndim, out->type);
-    RETURN_IF_ERROR(call_backend(reduction, v, device, stream, out, &loops, kept_ndim));
+    RETURN_IF_ERROR(call_backend(reduction, v, device, stream, out, &loops, kept_ndim, &layout));
     if (is_ordered || !is_extreme || !has_zero(&loops, kept_ndim, v->type))
         return MYLIB_OK;
     is_ordered = 1;
     RETURN_IF_ERROR(make_layout(v, out, &layout));
     split_loops(&loops, &layout, v->extent, &is_ordered, &kept_ndim);
-    return call_backend(reduction, v, device, stream, out, &loops, kept_ndim);
+    return call_backend(reduction, v, device, stream, out, &loops, kept_ndim, &layout);
+}
+
+/* Tells whether f64 adds the terms without rounding: few enough integers of at most 32 bits. */
+static int is_exact_sum(mylib_reduction reduction, const values *v)
+{
+    if (reduction != MYLIB_SUM || v->type != MYLIB_F64 || v->terms == NULL || v->inputs != 1)
+        return 0;
+    const mylib_type type = v->in[0].type;
+    const size_t size = mylib_type_size(type);
+    if ((type > MYLIB_U64 && type != MYLIB_BOOL) || size > 4)
+        return 0;
+    int64_t most = ((int64_t)1 << 53) >> 8 * size;
+    for (int d = 0; d < v->ndim; d++)
+        if (v->extent[d] == 1 && v->shape[d] > 1)
+            most /= v->shape[d];
+    return most > 0;
 }
 
 /* The common part of all entry points. */
@@ -385,6 +443,8 @@ static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device de
     RETURN_IF_ERROR(broadcast_inputs(v));
     RETURN_IF_ERROR(check_shape(v, reduction, out));
     RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names + 1));
+    if (device.kind == MYLIB_CPU && is_exact_sum(reduction, v))
+        v->type = MYLIB_I64;
     ENTER_DEFAULT_MODE();
     return reduce_layout(reduction, v, device, stream, out);
 }

@@ -19,7 +19,7 @@ BEGIN_WITHOUT_CHOICES
 /* Begins a mylib_block_reduce. */
 #define BLOCK_KERNEL(name) \
     static void name(ptrdiff_t n, char *result, const char *a, \
-                     const char *b __attribute__((unused)), int is_far __attribute__((unused)))
+                     const char *b __attribute__((unused)))
 
 /* The bytes of a few vectors, which stay in registers. */
 #define SPAN_NBYTES 256
@@ -135,18 +135,11 @@ VECTOR(f64, _mm512_mask_loadu_pd)
         for (ptrdiff_t i = 0; i < (half) && i + (half) < VECTORS; i++) \
             part[i] = part[i] OP part[i + (half)];
 
-/* Prefetches the same span of the block after next: blocks are not read in memory order. */
-static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
-{
-    for (ptrdiff_t i = 0; i < SPAN_NBYTES; i += MYLIB_LINE_NBYTES)
-        __builtin_prefetch(p + (ptrdiff_t)(2 * MYLIB_BLOCK_TERMS * size) + i, 0, 2);
-}
-
 /*
  * Reduces n terms; TERM(s, at, m) is a vector of at most m terms, `at` bytes behind the first.
  * With IN_PLACE they are the elements at `a`.
  */
-#define BLOCK(name, s, PARTS, NOTHING, IN_PLACE, TERM, FETCH, OP, fold) \
+#define BLOCK(name, s, PARTS, NOTHING, IN_PLACE, TERM, OP, fold) \
     BLOCK_KERNEL(name) \
     { \
         enum { W = VECTOR_NBYTES / sizeof(t_##s), SPAN = SPAN_NBYTES / VECTOR_NBYTES }; \
@@ -154,28 +147,24 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
         const v_##s nothing = NOTHING - (v_##s){0}; \
         v_##s lane[ROW / VECTOR_NBYTES]; \
         n *= (PARTS); \
-        const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW, end = rows > 0 ? ROW : 0; \
-        if (IN_PLACE && rows == 0) { \
+        const ptrdiff_t rows = n * (ptrdiff_t)sizeof(t_##s) / ROW; \
+        if (IN_PLACE && n <= MYLIB_BLOCK_LANES * (PARTS) / 2) { \
             if (n == (PARTS)) /* adding nothing to a signaling NaN would raise a flag */ \
                 memcpy(result, a, (PARTS) * sizeof(t_##s)); \
             else \
                 fold(n, result, a); \
             return; \
         } \
-        NOT_UNROLLED for (ptrdiff_t at = 0; at < end; at += SPAN_NBYTES) \
-        { \
-            v_##s part[SPAN]; \
-            for (ptrdiff_t k = 0; k < SPAN; k++) \
-                part[k] = TERM(s, at + k * VECTOR_NBYTES, W); \
-            FETCH(s, at); \
-            NOT_UNROLLED for (ptrdiff_t i = at + ROW; i < rows * ROW; i += ROW) \
+        /* Longer rows are read in the order of memory, which processors fetch ahead. */ \
+        for (ptrdiff_t i = 0; i < (rows > 0) * ROW; i += VECTOR_NBYTES) \
+            lane[i / VECTOR_NBYTES] = TERM(s, i, W); \
+        for (ptrdiff_t i = ROW; i < rows * ROW; i += ROW) \
+            NOT_UNROLLED for (ptrdiff_t at = 0; at < ROW; at += SPAN_NBYTES) \
             { \
+                v_##s *part = lane + at / VECTOR_NBYTES; \
                 for (ptrdiff_t k = 0; k < SPAN; k++) \
-                    part[k] = part[k] OP TERM(s, i + k * VECTOR_NBYTES, W); \
-                FETCH(s, i); \
+                    part[k] = part[k] OP TERM(s, i + at + k * VECTOR_NBYTES, W); \
             } \
-            memcpy((char *)lane + at, part, sizeof part); \
-        } \
         ptrdiff_t rest = n - rows * (ROW / (ptrdiff_t)sizeof(t_##s)); \
         NOT_UNROLLED for (ptrdiff_t i = 0; rest > 0; i++, rest -= W) \
         { \
@@ -186,29 +175,20 @@ static ALWAYS_INLINE void fetch_ahead(const char *p, size_t size)
     }
 #define TERM_SAME(s, at, m) load_up_to_##s(a + (at), m, nothing)
 #define TERM_PRODUCT(s, at, m) (TERM_SAME(s, at, m) * load_up_to_##s(b + (at), m, (v_##s){0}))
-#define FETCH_1(s, at) \
-    if (is_far) \
-    fetch_ahead(a + (at), sizeof(t_##s))
-#define FETCH_2(s, at) \
-    if (is_far) \
-    fetch_ahead(a + (at), sizeof(t_##s)), fetch_ahead(b + (at), sizeof(t_##s))
-
 FOLD(fold_add_f32, f32, 1, -0.0f, +)
 FOLD(fold_add_f64, f64, 1, -0.0, +)
 FOLD(fold_pairs_f32, f32, 2, -0.0f, +)
 FOLD(fold_pairs_f64, f64, 2, -0.0, +)
 FOLD(fold_multiply_f32, f32, 1, 1.0f, *)
 FOLD(fold_multiply_f64, f64, 1, 1.0, *)
-BLOCK(sum_block_f32, f32, 1, -0.0f, 1, TERM_SAME, FETCH_1, +, fold_add_f32)
-BLOCK(sum_block_f64, f64, 1, -0.0, 1, TERM_SAME, FETCH_1, +, fold_add_f64)
-BLOCK(sum_block_c64, f32, 2, -0.0f, 1, TERM_SAME, FETCH_1, +, fold_pairs_f32)
-BLOCK(sum_block_c128, f64, 2, -0.0, 1, TERM_SAME, FETCH_1, +, fold_pairs_f64)
-BLOCK(prod_block_f32, f32, 1, 1.0f, 1, TERM_SAME, FETCH_1, *, fold_multiply_f32)
-BLOCK(prod_block_f64, f64, 1, 1.0, 1, TERM_SAME, FETCH_1, *, fold_multiply_f64)
-BLOCK(dot_block_f32, f32, 1, -0.0f, 0, TERM_PRODUCT, FETCH_2, +, fold_add_f32)
-BLOCK(dot_block_f64, f64, 1, -0.0, 0, TERM_PRODUCT, FETCH_2, +, fold_add_f64)
-#undef FETCH_2
-#undef FETCH_1
+BLOCK(sum_block_f32, f32, 1, -0.0f, 1, TERM_SAME, +, fold_add_f32)
+BLOCK(sum_block_f64, f64, 1, -0.0, 1, TERM_SAME, +, fold_add_f64)
+BLOCK(sum_block_c64, f32, 2, -0.0f, 1, TERM_SAME, +, fold_pairs_f32)
+BLOCK(sum_block_c128, f64, 2, -0.0, 1, TERM_SAME, +, fold_pairs_f64)
+BLOCK(prod_block_f32, f32, 1, 1.0f, 1, TERM_SAME, *, fold_multiply_f32)
+BLOCK(prod_block_f64, f64, 1, 1.0, 1, TERM_SAME, *, fold_multiply_f64)
+BLOCK(dot_block_f32, f32, 1, -0.0f, 0, TERM_PRODUCT, +, fold_add_f32)
+BLOCK(dot_block_f64, f64, 1, -0.0, 0, TERM_PRODUCT, +, fold_add_f64)
 #undef TERM_PRODUCT
 #undef TERM_SAME
 #undef BLOCK
@@ -219,7 +199,7 @@ BLOCK_KERNEL(sum_block_f16)
 {
     float wide[MYLIB_BLOCK_TERMS];
     widen(n, wide, a);
-    sum_block_f32(n, result, (const char *)wide, b, 0);
+    sum_block_f32(n, result, (const char *)wide, b);
 }
 
 /* ---- Integers ------------------------------------------------------------------------------ */
@@ -333,6 +313,40 @@ SUM(, u16)
 #undef SUM
 EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
 #undef EXACT_BLOCK
+
+/* Adds rows of integers to the sums of their columns, a span of which stays in registers. */
+#define SUM_COLUMNS(s) \
+    NOINLINE static void sum_columns_##s(ptrdiff_t rows, ptrdiff_t row_stride, ptrdiff_t columns, \
+                                         const char *p, char *sums) \
+    { \
+        enum { SPAN = SPAN_NBYTES / sizeof(t_u64) }; \
+        for (ptrdiff_t n; columns > 0; columns -= n, p += n * (ptrdiff_t)sizeof(t_##s)) { \
+            t_u64 part[SPAN]; \
+            const char *a = p; \
+            n = mylib_lesser(columns, SPAN); \
+            memcpy(part, sums, (size_t)n * sizeof *part); \
+            NOT_UNROLLED for (ptrdiff_t i = 0; i < rows; i++, a += row_stride) \
+            { \
+                if (n == SPAN) \
+                    for (ptrdiff_t k = 0; k < SPAN; k++) \
+                        part[k] += TERM_WIDENED(s, k); \
+                else \
+                    for (ptrdiff_t k = 0; k < n; k++) \
+                        part[k] += TERM_WIDENED(s, k); \
+            } \
+            memcpy(sums, part, (size_t)n * sizeof *part); \
+            sums += sizeof part; \
+        } \
+    }
+SUM_COLUMNS(i8)
+SUM_COLUMNS(i16)
+SUM_COLUMNS(i32)
+SUM_COLUMNS(i64)
+SUM_COLUMNS(u8)
+SUM_COLUMNS(u16)
+SUM_COLUMNS(u32)
+SUM_COLUMNS(u64)
+#undef SUM_COLUMNS
 #undef TERM_WIDENED
 
 /* ---- Minima and maxima, complex products --------------------------------------------------- */
@@ -563,6 +577,10 @@ static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_
         return NULL;
     }
 }
+
+static mylib_column_sums *const column_sums[] = {sum_columns_i8,  sum_columns_i16, sum_columns_i32,
+                                                 sum_columns_i64, sum_columns_u8,  sum_columns_u16,
+                                                 sum_columns_u32, sum_columns_u64};
 
 static mylib_block_reduce *lookup_block_dot(mylib_type type)
 {

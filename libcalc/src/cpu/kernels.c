@@ -130,10 +130,10 @@ const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .selection = lookup_selection,
     .block_reduce = lookup_block_reduce,
     .block_dot = lookup_block_dot,
+    .column_sums = column_sums,
     .truths = truths,
     .truths_of_columns = truths_of_columns,
     .lines = lookup_lines,
     .stream_copy = stream_copy,
     .stream_fence = stream_fence,
-    .f16_from_f32 = f16_from_f32,
 };

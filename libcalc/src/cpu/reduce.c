@@ -297,27 +297,20 @@ out:
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride)
 {
-    int64_t size = (int64_t)mylib_type_size(type);
-    t_c128 sum;
+    const mylib_cpu_level *cpu = mylib_cpu();
+    const mylib_type wide = type == MYLIB_F16 ? MYLIB_F32 : type; /* rounds once */
+    t_c128 sum, terms;
     DECLARE_LAYOUT(layout, 2);
     mylib_operation copy;
     mylib_operation_of_conversion(&copy, type, type);
     mylib_layout_begin_row(&layout, n, 2);
-    layout.data[0] = (char *)&sum;
+    layout.data[0] = (char *)&terms;
     layout.data[1] = (char *)a;
     layout.strides[0][0] = 0;
     layout.strides[1][0] = a_stride;
-    if (type == MYLIB_F16) {
-        /* Sums in f32 and rounds once. */
-        float x, terms;
-        RETURN_IF_ERROR(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, MYLIB_F32));
-        memcpy(&terms, &sum, sizeof terms);
-        mylib_cpu()->block_reduce(MYLIB_SUM, MYLIB_F16)(1, (char *)&x, value, NULL, 0);
-        t_f16 h = mylib_cpu()->f16_from_f32(x + terms);
-        memcpy(value, &h, sizeof h);
-    } else {
-        RETURN_IF_ERROR(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, type));
-        mylib_cpu()->kernel(MYLIB_OP_add, type)(1, value, size, value, size, (char *)&sum, size);
-    }
+    RETURN_IF_ERROR(mylib_cpu_reduce(MYLIB_SUM, &copy.program, type, &layout, 0, wide));
+    cpu->convert(wide, type, 1, (char *)&sum, 0, value, 0);
+    cpu->kernel(MYLIB_OP_add, wide)(1, (char *)&sum, 0, (char *)&sum, 0, (char *)&terms, 0);
+    cpu->convert(type, wide, 1, value, 0, (char *)&sum, 0);
     return MYLIB_OK;
 }

@@ -15,6 +15,10 @@
 #define MIN_WIDTH 8
 #define MIN_ALONG 32
 
+/* The least and the most columns of integers that are summed span by span, not row by row. */
+#define FEW_COLUMNS 24
+#define MANY_COLUMNS 1024
+
 /* ---- Choosing ------------------------------------------------------------------------------ */
 
 /* Returns the rows of memory for narrow rows: lanes, and lanes that a program computes. */
@@ -29,8 +33,7 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1, moving = 0;
     int64_t width = l->shape[d], rows = narrow_room_rows(r) + 64 /* levels of a tree */;
-    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES ||
-        (r->takes_first && width >= 64)) /* as many as take_first_rows() has bits for */
+    if (inner != r->kept_ndim || rows * width * r->size > ROOM_NBYTES || r->takes_first)
         return 0;
     /* Terms read in place need a stride; other inputs only give the shape. */
     if (r->term_inputs == 1 && l->strides[1 + r->term_input[0]][d] == 0)
@@ -49,14 +52,15 @@ static int rows_are_narrow(const mylib_reducer *r, int d)
 static int suits_across(const mylib_reducer *r, int d)
 {
     const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1, votes = 0;
+    int votes = 0;
     for (int k = 0; k < r->inputs; k++) {
-        int64_t beside = llabs(l->strides[1 + k][d]);
-        int64_t below = inner >= r->kept_ndim ? llabs(l->strides[1 + k][inner]) : 0;
+        const int64_t beside = llabs(l->strides[1 + k][d]);
+        const int nearest = nearest_reduced(r, k, l->ndim);
+        const int64_t below = nearest >= 0 ? llabs(l->strides[1 + k][nearest]) : 0;
         if (beside != 0 && below != 0)
             votes += (beside < below) - (below < beside);
     }
-    return votes >= 0 || (r->terms < MIN_ALONG && !r->has_truths);
+    return votes >= 0 || r->terms < MIN_ALONG;
 }
 
 #define LANE_SLOTS 10 /* rows that reduce_lane() and reduce_runs() hold at most */
@@ -108,6 +112,8 @@ typedef struct strip {
     int64_t nbytes; /* of a row in `room` */
     char *room;
     int64_t block, lanes, terms; /* of the current block */
+    /* Short rows are prefetched, because the tree does not read them in the order of memory. */
+    int64_t fetched_nbytes, ahead;
 } strip;
 
 /* Returns the row of term t of the block: in a slot of `room`, or in the input. */
@@ -118,7 +124,10 @@ static inline row load_row(const strip *s, int64_t t, int slot)
     t += s->block * MYLIB_BLOCK_TERMS;
     if (r->term_inputs == 1) {
         int k = r->term_input[0];
-        return (row){s->first[k] + term_offset(r, k, t), r->layout->strides[1 + k][r->across]};
+        const char *p = s->first[k] + term_offset(r, k, t);
+        for (int64_t i = 0; i < s->fetched_nbytes; i += MYLIB_LINE_NBYTES)
+            __builtin_prefetch(p + s->ahead + i, 0, 2);
+        return (row){p, r->layout->strides[1 + k][r->across]};
     }
     run_terms(r, s->first, s->data, t, s->width, to);
     return (row){to, r->size};
@@ -200,26 +209,8 @@ static const char *narrow_rows(const strip *s, int64_t t, char *to)
     return to;
 }
 
-/* Takes the first term for each column in which this block wins; `next` is for narrow_rows(). */
-static void take_first_rows(const strip *s, const block_tree *tree, char *values, char *next)
-{
-    const mylib_reducer *r = s->r;
-    uint64_t open = 0; /* columns, fewer than 64, whose first term is not known yet */
-    for (int64_t j = 0; j < s->width; j++)
-        if (is_better(r, tree, j, values + j * r->size) &&
-            !mylib_take_first(r, 0, values + j * r->size, NULL, 0))
-            open |= (uint64_t)1 << j;
-    for (int64_t t = 0; open != 0 && t < s->terms; t += MYLIB_BLOCK_LANES) {
-        const char *rows = narrow_rows(s, t, next);
-        for (int64_t j = 0; j < s->width; j++)
-            if (open >> j & 1 && mylib_take_first(r, narrow_lanes(s, t), values + j * r->size,
-                                                  rows + j * r->size, s->nbytes))
-                open &= ~((uint64_t)1 << j);
-    }
-}
-
-/* Returns the result of reduce_lane(), 256 rows at a time; `tree` has the blocks before. */
-static row reduce_narrow(const strip *s, const block_tree *tree)
+/* Returns the result of reduce_lane(), 256 rows at a time. */
+static row reduce_narrow(const strip *s)
 {
     const mylib_reducer *r = s->r;
     const int64_t width = s->width, size = r->size;
@@ -236,31 +227,44 @@ static row reduce_narrow(const strip *s, const block_tree *tree)
         if (pairs > 0)
             combine(r, pairs * width, sum, sum + half * width * size);
     }
-    if (r->takes_first)
-        take_first_rows(s, tree, sum, next);
     return (row){sum, size};
 }
 
-/* ---- Truths -------------------------------------------------------------------------------- */
+/* ---- Columns ------------------------------------------------------------------------------- */
 
-/*
- * Seeks or counts the true elements of all columns in blocks [begin, end), in `room`.  Returns
- * false unless they are wide rows at one stride: the other way is faster for narrow ones.
- */
-static int reduce_truths(const strip *s, int64_t begin, int64_t end)
+/* Tells whether kernels reduce whole columns, which is slower for narrow rows of truths. */
+static int has_columns(const mylib_reducer *r)
+{
+    const mylib_layout *l = r->layout;
+    if (r->has_truths)
+        return !r->is_narrow;
+    return r->reduction == MYLIB_SUM && r->carrier <= MYLIB_U64 && r->width >= FEW_COLUMNS &&
+           r->width <= MANY_COLUMNS && mylib_is_conversion(&r->terms_of.program) &&
+           r->terms_of.program.input_type[0] <= MYLIB_U64 &&
+           l->strides[1][r->across] == input_size(r, 0);
+}
+
+/* Sums all columns in blocks [begin, end), or seeks or counts their true elements, in `room`. */
+static void reduce_columns(const strip *s, int64_t begin, int64_t end)
 {
     const mylib_reducer *r = s->r;
     const mylib_layout *l = r->layout;
     const int inner = l->ndim - 1;
-    if (!r->has_truths || r->is_narrow || inner != r->kept_ndim)
-        return 0;
-    const int64_t t = begin * MYLIB_BLOCK_TERMS, row_stride = l->strides[1][inner];
-    const int64_t rows = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS) - t;
-    /* Truths are those of an input, so there is one.  NOLINTNEXTLINE(clang-analyzer-core.*) */
-    const char *first = s->first[0] + t * row_stride;
-    return r->cpu->truths_of_columns(r->truths, (mylib_type)r->terms_of.program.input_type[0], rows,
-                                     row_stride, s->width, first, l->strides[1][r->across],
-                                     s->room);
+    const mylib_type type = (mylib_type)r->terms_of.program.input_type[0];
+    const int64_t stride = inner < r->kept_ndim ? 0 : l->strides[1][inner];
+    const int64_t last = mylib_lesser(r->terms, end * MYLIB_BLOCK_TERMS);
+    memset(s->room, r->has_truths && r->truths == MYLIB_SEEK_FALSE, (size_t)s->nbytes);
+    for (int64_t t = begin * MYLIB_BLOCK_TERMS, n; t < last; t += n) {
+        n = terms_in_row(r, t, last - t);
+        const char *p = s->first[0] + term_offset(r, 0, t);
+        if (r->has_truths) {
+            r->cpu->truths_of_columns(r->truths, type, n, stride, s->width, p,
+                                      l->strides[1][r->across], s->room);
+        } else {
+            n = mylib_lesser(n, 64); /* lines of which parts are left stay in the cache */
+            r->cpu->column_sums[type](n, stride, s->width, p, s->room);
+        }
+    }
 }
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
@@ -270,7 +274,7 @@ static int64_t room_rows(const mylib_reducer *r)
 {
     if (!r->is_narrow)
         return LANE_SLOTS;
-    return r->terms <= MYLIB_BLOCK_LANES && !r->takes_first ? r->terms : narrow_room_rows(r);
+    return r->terms <= MYLIB_BLOCK_LANES ? r->terms : narrow_room_rows(r);
 }
 
 void mylib_reduce_across(void *context, int thread, int64_t i)
@@ -288,9 +292,7 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     s.nbytes = s.width * r->size;
     group_blocks(r, g, &begin, &end);
     const int64_t below = room_rows(r) * s.nbytes;
-    const int64_t tree_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
-    const int64_t totals_nbytes = s.width * (int64_t)sizeof(int64_t);
-    const int64_t room_nbytes = tree_nbytes > totals_nbytes ? tree_nbytes : totals_nbytes;
+    const int64_t room_nbytes = below + block_tree_levels(end - begin) * s.nbytes;
     s.room = mylib_reducer_begin_task(r, &row_data, (size_t)room_nbytes, &memory);
     if (s.room == NULL)
         return;
@@ -298,12 +300,21 @@ void mylib_reduce_across(void *context, int thread, int64_t i)
     for (int k = 0; k < r->inputs; k++)
         s.first[k] = l->data[1 + k] + output_offset(r, 1 + k, outer, r->across) +
                      from * l->strides[1 + k][r->across];
+    s.fetched_nbytes = 0;
+    if (r->term_inputs == 1 && l->ndim - 1 == r->kept_ndim && !r->is_narrow) {
+        const int64_t *strides = l->strides[1 + r->term_input[0]];
+        if (strides[r->across] == r->size && s.nbytes <= 4096)
+            s.fetched_nbytes = s.nbytes;
+        s.ahead = MYLIB_BLOCK_LANES * strides[l->ndim - 1];
+    }
     block_tree tree = {0, s.room + below, s.nbytes, s.width};
-    const int is_done = reduce_truths(&s, begin, end);
+    const int is_done = has_columns(r);
+    if (is_done)
+        reduce_columns(&s, begin, end);
     for (s.block = begin; s.block < end && !is_done; s.block++) {
         s.terms = block_terms(r, s.block);
         s.lanes = mylib_lesser(s.terms, MYLIB_BLOCK_LANES);
-        row result = r->is_narrow              ? reduce_narrow(&s, &tree)
+        row result = r->is_narrow              ? reduce_narrow(&s)
                      : r->takes_first          ? reduce_runs(&s, 0, MYLIB_BLOCK_LANES, 0)
                      : r->carrier <= MYLIB_U64 ? reduce_in_turn(&s)
                                                : reduce_lane(&s, 0, 1, 0);

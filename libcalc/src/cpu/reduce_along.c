@@ -10,9 +10,6 @@
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
 
-/* Longer rows do not fit the second-level cache of most processors. */
-#define CACHE_NBYTES (1024 * 1024)
-
 /* ---- Gathering ----------------------------------------------------------------------------- */
 
 /* Tells whether input k can be read in place: its terms are contiguous and have term_type. */
@@ -22,16 +19,6 @@ static int is_in_place(const mylib_reducer *r, int k)
     int inner = l->ndim - 1;
     return inner == r->kept_ndim && l->strides[1 + k][inner] == input_size(r, k) &&
            r->terms_of.program.input_type[k] == r->term_type;
-}
-
-/* Returns how many of n terms from t on lie in one row of the innermost dimension. */
-static int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
-{
-    const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
-    if (inner == r->kept_ndim) /* without a division, which takes long beside short rows */
-        return n;
-    return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
 }
 
 /* Rows of fewer elements are read column by column, as many rows at a time as fit the L1 cache. */
@@ -96,52 +83,55 @@ static int64_t columns_per_line(const mylib_reducer *r, int k)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    int64_t beside = llabs(l->strides[1 + k][inner - 1]);
+    int64_t beside = llabs(l->strides[1 + k][r->columns]);
     if (beside == 0 || beside >= llabs(l->strides[1 + k][inner]) || TILE_NBYTES / beside < 4)
         return 0;
     return TILE_NBYTES / beside;
 }
 
+/* Copies rows of `columns` elements, `across` bytes apart, to columns that are `pitch` bytes apart. */
+static void transpose(int64_t size, int64_t rows, int64_t columns, char *to, int64_t pitch,
+                      const char *from, int64_t across, int64_t beside, char *tile)
+{
+    const int64_t wide = TILE_NBYTES / size;
+    for (int64_t c = 0; c < columns; c += wide) {
+        const int64_t w = mylib_lesser(columns - c, wide);
+        for (int64_t i = 0; i < rows; i += TILE_ROWS) {
+            const int64_t h = mylib_lesser(rows - i, TILE_ROWS);
+            for (int64_t j = 0; j < h; j++)
+                mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
+                                   from + c * beside + (i + j) * across, beside);
+            for (int64_t j = 0; j < w; j++)
+                mylib_copy_strided((size_t)size, h, to + (c + j) * pitch + i * size, size,
+                                   tile + j * size, TILE_PITCH);
+        }
+    }
+}
+
 /*
  * Gathers like gather(), for many blocks, without conversion.  If the terms lie across memory,
- * whole columns of the two innermost dimensions are transposed: each cache line is read once.
+ * whole columns are transposed: each cache line is read once.
  */
 static void gather_panel(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
                          char *buffer, char *tile)
 {
     const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
-    int64_t rows = l->shape[inner], size = input_size(r, k), done = 0;
-    int64_t across = l->strides[1 + k][inner], beside = l->strides[1 + k][inner - 1];
-    int64_t wide = TILE_NBYTES / size;
-    mylib_type stored = (mylib_type)r->terms_of.program.input_type[k];
-    if (rows < TILE_ROWS || columns_per_line(r, k) == 0) {
-        gather(r, k, first, t, n, stored, buffer);
-        return;
-    }
-    while (done < n) {
-        int64_t row = (t + done) % rows, column = (t + done) / rows % l->shape[inner - 1];
-        int64_t columns = mylib_lesser((n - done) / rows, l->shape[inner - 1] - column);
-        if (row != 0 || columns == 0) {
-            int64_t rest = mylib_lesser(rows - row, n - done);
-            gather(r, k, first, t + done, rest, stored, buffer + done * size);
-            done += rest;
+    const int inner = l->ndim - 1;
+    const int64_t rows = l->shape[inner], size = input_size(r, k), length = r->column_terms;
+    const int is_transposed = rows >= TILE_ROWS && columns_per_line(r, k) != 0;
+    for (int64_t done, end = t + n; t < end; t += done, buffer += done * size) {
+        const int64_t column = t / length % l->shape[r->columns];
+        const int64_t columns = mylib_lesser((end - t) / length, l->shape[r->columns] - column);
+        done = columns * length;
+        if (!is_transposed || t % length != 0 || columns == 0) {
+            done = is_transposed ? mylib_lesser(length - t % length, end - t) : n;
+            gather(r, k, first, t, done, (mylib_type)r->terms_of.program.input_type[k], buffer);
             continue;
         }
-        const char *from = first + term_offset(r, k, t + done);
-        for (int64_t c = 0; c < columns; c += wide) {
-            int64_t w = mylib_lesser(columns - c, wide);
-            for (int64_t i = 0; i < rows; i += TILE_ROWS) {
-                int64_t h = mylib_lesser(rows - i, TILE_ROWS);
-                for (int64_t j = 0; j < h; j++)
-                    mylib_copy_strided((size_t)size, w, tile + j * TILE_PITCH, size,
-                                       from + c * beside + (i + j) * across, beside);
-                for (int64_t j = 0; j < w; j++)
-                    mylib_copy_strided((size_t)size, h, buffer + (done + (c + j) * rows + i) * size,
-                                       size, tile + j * size, TILE_PITCH);
-            }
-        }
-        done += columns * rows;
+        for (int64_t i = 0; i < length; i += rows)
+            transpose(size, rows, columns, buffer + i * size, length * size,
+                      first + term_offset(r, k, t + i), l->strides[1 + k][inner],
+                      l->strides[1 + k][r->columns], tile);
     }
 }
 
@@ -153,23 +143,29 @@ void mylib_choose_panel(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    if (inner <= r->kept_ndim)
+    if (inner <= r->kept_ndim || r->inputs == 0)
         return;
     int64_t columns = 0, size = 0, rows = l->shape[inner];
+    r->columns = nearest_reduced(r, 0, inner);
+    if (r->columns < 0)
+        r->columns = inner - 1;
+    r->column_terms = 1;
+    for (int d = r->columns + 1; d <= inner; d++)
+        r->column_terms *= l->shape[d];
     for (int k = 0; k < r->inputs; k++) {
         int64_t near = columns_per_line(r, k);
         size += input_size(r, k);
         if (near > 0 && (columns == 0 || near < columns))
             columns = near;
     }
-    if (rows >= TILE_ROWS && size > 0) {
-        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / rows);
-        if (columns >= 4 && r->terms >= 2 * columns * rows) {
+    if (rows >= TILE_ROWS) {
+        columns = mylib_lesser(columns, MAX_PANEL_NBYTES / size / r->column_terms);
+        if (columns >= 4 && r->terms >= 2 * columns * r->column_terms) {
             r->panel = 1;
-            while (r->panel * MYLIB_BLOCK_TERMS < columns * rows)
+            while (r->panel * MYLIB_BLOCK_TERMS < columns * r->column_terms)
                 r->panel *= 2;
         }
-    } else if (r->term_inputs == 0 && r->inputs > 0 && r->terms > rows) {
+    } else if (r->term_inputs == 0 && r->terms > rows) {
         r->panel = 1;
     }
     r->panel_nbytes = r->panel * MYLIB_BLOCK_TERMS * size;
@@ -182,7 +178,6 @@ typedef struct source {
     char *buffer[2];                             /* a block of each term input, or of results */
     char *panel;                                 /* or NULL; a tile is behind it */
     int64_t panel_term;                          /* the first term in the panel */
-    int is_far;                                  /* terms are read in place, from no cache */
     char **data;
 } source;
 
@@ -305,9 +300,9 @@ static void reduce_group(const mylib_reducer *r, source *s, int64_t g, char *res
             compute_terms(r, s, t, n, s->buffer[0]);
         for (int i = 0; i < r->term_inputs; i++)
             terms[i] = load_terms(r, s, r->term_input[i], t, n, s->buffer[i]);
-        r->block(n, (char *)&value, terms[0], terms[1], s->is_far && block + 2 < end);
-        if (r->takes_first && is_better(r, &tree, 0, (char *)&value))
-            (void)mylib_take_first(r, n, (char *)&value, terms[0], r->size);
+        r->block(n, (char *)&value, terms[0], terms[1]);
+        if (r->takes_first && is_better(r, &tree, (char *)&value))
+            mylib_take_first(r, n, (char *)&value, terms[0]);
         if (r->decisive == *(uint8_t *)&value) {
             memcpy(result, &value, (size_t)r->size);
             return;
@@ -335,10 +330,6 @@ void mylib_reduce_along(void *context, int thread, int64_t i)
         return;
     s.buffer[1] = s.buffer[0] + first;
     s.panel_term = 0;
-    s.is_far = 0;
-    for (int k = 0; k < r->term_inputs && !r->has_truths; k++)
-        s.is_far |= is_in_place(r, r->term_input[k]) &&
-                    r->terms * input_size(r, r->term_input[k]) > CACHE_NBYTES;
     s.data = row_data.data;
     s.panel = r->panel != 0 ? malloc((size_t)r->panel_nbytes + TILE_ROWS * TILE_PITCH) : NULL;
     if (s.panel == NULL && r->panel != 0 && r->term_inputs == 0) {

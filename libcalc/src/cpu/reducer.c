@@ -30,13 +30,8 @@ void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, cons
                          int64_t n)
 {
     size_t size = mylib_type_size(r->out_type);
-    if (r->out_type == MYLIB_F16) {
-        for (int64_t i = 0; i < n; i++) {
-            float x;
-            memcpy(&x, src + i * r->size, sizeof x);
-            t_f16 h = r->cpu->f16_from_f32(x);
-            memcpy(out + i * stride, &h, sizeof h);
-        }
+    if (r->out_type > MYLIB_U64 && r->out_type != r->carrier) {
+        r->cpu->convert(r->out_type, r->carrier, n, out, stride, src, r->size);
         return;
     }
     /* The low bytes of an integer are its wrapped value. */
@@ -56,32 +51,28 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
 }
 
 #define TAKE_FIRST(s) \
-    static int take_first_##s(int64_t n, char *value, const char *terms, int64_t stride) \
+    static void take_first_##s(int64_t n, char *value, const char *terms) \
     { \
         t_##s v, x; \
         memcpy(&v, value, sizeof v); \
         const int is_nan = v.re != v.re || v.im != v.im; \
         if (!is_nan && v.re != 0 && v.im != 0) \
-            return 1; \
-        for (; n > 0; n--, terms += stride) { \
+            return; \
+        for (; n > 0; n--, terms += sizeof x) { \
             memcpy(&x, terms, sizeof x); \
             if (is_nan ? x.re != x.re || x.im != x.im : x.re == v.re && x.im == v.im) { \
                 memcpy(value, terms, sizeof v); \
-                return 1; \
+                return; \
             } \
         } \
-        return 0; \
     }
 TAKE_FIRST(c64)
 TAKE_FIRST(c128)
 #undef TAKE_FIRST
 
-int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
-                     int64_t stride)
+void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms)
 {
     const int flags = mylib_test_flags(); /* comparing a signaling NaN raises one */
-    const int is_known = r->carrier == MYLIB_C64 ? take_first_c64(n, value, terms, stride)
-                                                 : take_first_c128(n, value, terms, stride);
+    (r->carrier == MYLIB_C64 ? take_first_c64 : take_first_c128)(n, value, terms);
     mylib_restore_flags(flags);
-    return is_known;
 }

@@ -51,6 +51,8 @@ typedef struct mylib_reducer {
     int64_t share;        /* outputs of a task */
     int64_t panel;        /* blocks whose inputs are gathered together, or 0 */
     int64_t panel_nbytes; /* for all inputs */
+    int columns;          /* the dimension of columns that are gathered together */
+    int64_t column_terms; /* of one column: of the dimensions below */
 
     /* Across the outputs. */
     int across;     /* the dimension, or -1 */
@@ -83,11 +85,9 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
 
 /*
  * The lanes return any NaN, or any of the terms that compare equal (zeros may differ in sign).
- * Replaces *value, one of these n terms or of later ones, by the first of the n that is as good.
- * Returns true if the first is known: it was found here, or no other can exist.
+ * Replaces *value, one of these n terms, by the first of them that is as good.
  */
-int mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms,
-                     int64_t stride);
+void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms);
 
 /* ---- reduce_along.c, reduce_across.c ------------------------------------------------------- */
 
@@ -118,6 +118,27 @@ static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
         t /= l->shape[d];
     }
     return d < r->kept_ndim ? offset : offset + t * l->strides[1 + k][d];
+}
+
+/* Returns the reduced dimension before `end` in which input k has the least stride but 0, or -1. */
+static inline int nearest_reduced(const mylib_reducer *r, int k, int end)
+{
+    const int64_t *strides = r->layout->strides[1 + k];
+    int nearest = -1;
+    for (int d = r->kept_ndim; d < end; d++)
+        if (strides[d] != 0 && (nearest < 0 || llabs(strides[d]) < llabs(strides[nearest])))
+            nearest = d;
+    return nearest;
+}
+
+/* Returns how many of n terms from t on lie in one row of the innermost dimension. */
+static inline int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
+{
+    const mylib_layout *l = r->layout;
+    int inner = l->ndim - 1;
+    if (inner == r->kept_ndim) /* without a division, which takes long beside short rows */
+        return n;
+    return mylib_lesser(inner < r->kept_ndim ? 1 : l->shape[inner] - t % l->shape[inner], n);
 }
 
 /* Runs the terms' program for n elements from t on; first[k] is term 0, data[] the task's. */
@@ -221,15 +242,13 @@ static inline int block_tree_levels(int64_t blocks)
     return levels;
 }
 
-/* Tells whether `value`, of the next block, wins over column j of the blocks before it. */
-static inline int is_better(const mylib_reducer *r, const block_tree *tree, int64_t j,
-                            const char *value)
+/* Tells whether `value`, of the next block, wins over the blocks before it. */
+static inline int is_better(const mylib_reducer *r, const block_tree *tree, const char *value)
 {
-    const char *before = tree->levels + j * r->size;
     t_c128 both;
     if (tree->blocks == 0)
         return 1;
-    memcpy(&both, before, (size_t)r->size);
+    memcpy(&both, tree->levels, (size_t)r->size);
     combine(r, 1, (char *)&both, value);
-    return memcmp(&both, before, (size_t)r->size) != 0;
+    return memcmp(&both, tree->levels, (size_t)r->size) != 0;
 }

@@ -81,6 +81,7 @@ TRUTHS(u64)
 #undef TRUTHS
 
 /* An element of 16 bytes is true if one of its halves is. */
+#define LOAD_PAIR(p) (load_u64(p) | load_u64((p) + 8))
 static int64_t truths_pairs(mylib_truths what, ptrdiff_t n, const char *p)
 {
     enum { PAIRS = 512 };
@@ -88,8 +89,7 @@ static int64_t truths_pairs(mylib_truths what, ptrdiff_t n, const char *p)
     t_u64 joined[PAIRS];
     for (; n > 0; n -= PAIRS, p += 16 * PAIRS) {
         const ptrdiff_t m = mylib_lesser(n, PAIRS);
-        NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++) joined[i] =
-            load_u64(p + 16 * i) | load_u64(p + 16 * i + 8);
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++) joined[i] = LOAD_PAIR(p + 16 * i);
         total += truths_u64(what, m, (const char *)joined, (t_u64)INT64_MAX);
         if (what != MYLIB_COUNT_TRUE && total != 0)
             return 1;
@@ -145,76 +145,77 @@ NOINLINE static void answer(mylib_truths what, ptrdiff_t m, ptrdiff_t n,
 }
 
 /* Counts the zeros of each column, at most those of one span at a time, and answers for all. */
-#define COLUMNS(s) \
-    static ALWAYS_INLINE void zeros_of_rows_##s(ptrdiff_t rows, ptrdiff_t row_stride, \
-                                                ptrdiff_t columns, const char *p, \
-                                                ptrdiff_t stride, t_##s mask, uint8_t *zeros) \
+#define COLUMNS(name, s, SIZE, LOAD) \
+    static ALWAYS_INLINE void zeros_of_rows_##name(ptrdiff_t rows, ptrdiff_t row_stride, \
+                                                   ptrdiff_t columns, const char *p, \
+                                                   ptrdiff_t stride, t_##s mask, uint8_t *zeros) \
     { \
         t_##s part[SPAN_##s]; \
         memset(part, 0, sizeof part); \
         NOT_UNROLLED for (; rows > 0; rows--, p += row_stride) \
         { \
             for (ptrdiff_t k = 0; k < columns; k++) { \
-                const t_##s x = load_##s(p + k * stride) & mask; \
+                const t_##s x = LOAD(p + k * stride) & mask; \
                 part[k] = (t_##s)(part[k] + (x == 0)); \
             } \
         } \
         for (ptrdiff_t k = 0; k < columns; k++) \
             zeros[k] = (uint8_t)part[k]; \
     } \
-    NOINLINE static void columns_##s(mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, \
-                                     ptrdiff_t columns, const char *p, ptrdiff_t stride, \
-                                     t_##s mask, char *answers) \
+    NOINLINE static void columns_##name(mylib_truths what, ptrdiff_t rows, ptrdiff_t row_stride, \
+                                        ptrdiff_t columns, const char *p, ptrdiff_t stride, \
+                                        t_##s mask, char *answers) \
     { \
-        enum { SIZE = sizeof(t_##s), FEW = SPAN_##s / 4 }; \
+        enum { FEW = SPAN_##s / 4 }; \
         const ptrdiff_t width = what == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1; \
         uint8_t zeros[SPAN_##s]; \
         for (ptrdiff_t n; columns > 0; columns -= n, p += n * stride, answers += n * width) { \
             n = mylib_lesser(columns, SPAN_##s); \
-            if (stride == SIZE && n >= FEW && n < SPAN_##s) \
+            if (stride == (SIZE) && n >= FEW && n < SPAN_##s) \
                 n = FEW; \
             for (ptrdiff_t i = 0, m; i < rows; i += m) { \
                 const char *q = p + i * row_stride; \
                 m = mylib_lesser(rows - i, ROWS_PER_COUNT); \
-                if (stride == SIZE && n == SPAN_##s) \
-                    zeros_of_rows_##s(m, row_stride, SPAN_##s, q, SIZE, mask, zeros); \
-                else if (stride == SIZE && n == FEW) \
-                    zeros_of_rows_##s(m, row_stride, FEW, q, SIZE, mask, zeros); \
+                if (stride == (SIZE) && n == SPAN_##s) \
+                    zeros_of_rows_##name(m, row_stride, SPAN_##s, q, SIZE, mask, zeros); \
+                else if (stride == (SIZE) && n == FEW) \
+                    zeros_of_rows_##name(m, row_stride, FEW, q, SIZE, mask, zeros); \
                 else \
-                    zeros_of_rows_##s(m, row_stride, n, q, stride, mask, zeros); \
+                    zeros_of_rows_##name(m, row_stride, n, q, stride, mask, zeros); \
                 answer(what, m, n, zeros, answers); \
             } \
         } \
     }
-COLUMNS(u8)
-COLUMNS(u16)
-COLUMNS(u32)
-COLUMNS(u64)
+COLUMNS(u8, u8, 1, load_u8)
+COLUMNS(u16, u16, 2, load_u16)
+COLUMNS(u32, u32, 4, load_u32)
+COLUMNS(u64, u64, 8, load_u64)
+COLUMNS(pairs, u64, 16, LOAD_PAIR)
 #undef COLUMNS
 
-/* Answers for all columns; returns false for elements of 16 bytes. */
-static int truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
-                             ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
-                             ptrdiff_t stride, char *answers)
+static void truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
+                              ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
+                              ptrdiff_t stride, char *answers)
 {
-    memset(answers, what == MYLIB_SEEK_FALSE,
-           (size_t)columns * (what == MYLIB_COUNT_TRUE ? sizeof(int64_t) : 1));
+#define ANSWER(name, s, mask) \
+    columns_##name(what, rows, row_stride, columns, p, stride, (t_##s)(mask), answers)
     switch (mylib_type_size(type)) {
     case 1:
-        columns_u8(what, rows, row_stride, columns, p, stride, UINT8_MAX, answers);
-        return 1;
+        ANSWER(u8, u8, UINT8_MAX);
+        break;
     case 2:
-        columns_u16(what, rows, row_stride, columns, p, stride, (t_u16)truth_bits(type), answers);
-        return 1;
+        ANSWER(u16, u16, truth_bits(type));
+        break;
     case 4:
-        columns_u32(what, rows, row_stride, columns, p, stride, (t_u32)truth_bits(type), answers);
-        return 1;
+        ANSWER(u32, u32, truth_bits(type));
+        break;
     case 8:
-        columns_u64(what, rows, row_stride, columns, p, stride, truth_bits(type), answers);
-        return 1;
+        ANSWER(u64, u64, truth_bits(type));
+        break;
     default:
-        return 0;
+        ANSWER(pairs, u64, INT64_MAX);
     }
+#undef ANSWER
 }
 
 #define PACK_NBYTES 4096
@@ -239,6 +240,7 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 }
 
 #undef PACK_NBYTES
+#undef LOAD_PAIR
 #undef ROWS_PER_COUNT
 #undef SPANS_PER_COUNT
 #undef SPANS_PER_LOOK
