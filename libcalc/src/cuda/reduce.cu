@@ -122,10 +122,11 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         break;
     case MYLIB_REDUCE_INTEGERS:
         if constexpr (IS_INTEGER)
-            kernel = integers_kernel<FLIPPED, false>;
+            kernel = integers_kernel<FLIPPED, DENSE>;
         if constexpr (IS_INTEGER && R != MYLIB_PROD)
             if (args->is_spaced)
-                kernel = integers_kernel<FLIPPED, true>;
+                kernel = args->is_across ? integers_kernel<FLIPPED, SPACED_ACROSS>
+                                         : integers_kernel<FLIPPED, SPACED_ALONG>;
         break;
     case MYLIB_REDUCE_ROWS:
         if constexpr (R == MYLIB_SUM && !IS_COMPLEX)

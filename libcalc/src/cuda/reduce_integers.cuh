@@ -194,15 +194,20 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
  * Across: 2^width_bits threads take a vector of outputs each, adjacent or spaced; the others of a
  * thread block have the same outputs, and other terms of the part.
  */
-template <int R, bool IS_SPACED>
-__global__ void __launch_bounds__(THREADS, IS_SPACED ? 2 : MIN_BLOCKS<t_i64>)
+enum integer_way { DENSE, SPACED_ACROSS, SPACED_ALONG };
+
+template <int R, integer_way WAY>
+__global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
+                                           : WAY == SPACED_ACROSS ? 3
+                                                                  : MIN_BLOCKS<t_i64>)
     integers_kernel(const __grid_constant__ reduce_args args)
 {
     wait_for_previous();
+    constexpr bool IS_SPACED = WAY != DENSE;
     const combine<R> f;
     alignas(16) __shared__ t_i64 room[THREADS * 16];
     const uint64_t flip = args.flip;
-    const bool is_across = args.is_across;
+    const bool is_across = IS_SPACED ? WAY == SPACED_ACROSS : args.is_across;
     const int threads = args.has_warp_per_output ? WARP : THREADS, t = threadIdx.x % threads;
     const int size = args.input_size[0], per_vector = 16 / size;
     const int lanes = THREADS >> args.width_bits, lane = threadIdx.x >> args.width_bits;
