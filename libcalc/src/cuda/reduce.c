@@ -219,7 +219,8 @@ static int are_rows(mylib_reduce_args *args)
     if (are_contiguous(args))
         return 1;
     args->is_aligned = 0;
-    return !is_whole(args->carrier) && are_runs(args);
+    return args->op == 0 && args->reduction != MYLIB_PROD && !is_whole(args->carrier) &&
+           are_runs(args);
 }
 
 /*

@@ -54,6 +54,10 @@ __device__ __forceinline__ C reduce_full_row(F f, int op, const char *a, const c
     return reduce_vectors(f, acc);
 }
 
+/* Other terms are contiguous, for the sake of smaller code. */
+template <typename F, term_kind KIND>
+constexpr bool MAY_BE_STRIDED = KIND == STORED &&F::REDUCTION != MYLIB_PROD;
+
 /* Where the next terms of a warp lie: `turn` more of this run, then `jump` bytes are left out. */
 struct run_place {
     const char *p;
@@ -78,11 +82,15 @@ __device__ __forceinline__ run_place place_of_block(const reduce_args &args, con
             jump_of(args, rows_left)};
 }
 
-/* Goes on by `terms`, which are less than a run. */
-__device__ __forceinline__ void go_on(const reduce_args &args, int terms, run_place &at)
+/* Goes on by `terms`, which are less than a run; only `is_any` may have a stride and a turn. */
+template <typename S>
+__device__ __forceinline__ void go_on(const reduce_args &args, bool is_any, int terms,
+                                      run_place &at)
 {
-    at.p += terms * (int32_t)args.walk[0].stride[0];
+    at.p += terms * (is_any ? (int32_t)args.walk[0].stride[0] : (int32_t)sizeof(S));
     at.turn -= terms;
+    if (!is_any)
+        return;
     if (at.turn > 0)
         return;
     at.p += at.jump;
@@ -104,10 +112,11 @@ __device__ __forceinline__ void take_rows(F f, const reduce_args &args, const ru
     constexpr int N = SOME * V;
     const int t = threadIdx.x % WARP, mine = left > t ? (left - t - 1) / WARP + 1 : 0;
     const int start = t < left ? t : 0, last = mine > 0 ? mine - 1 : 0;
-    const int step = (int32_t)args.walk[0].stride[0];
+    const bool is_any = MAY_BE_STRIDED<F, KIND>;
+    const int step = is_any ? (int32_t)args.walk[0].stride[0] : (int)sizeof(S);
     const S *const p = (const S *)at.p, *const q = (const S *)b;
     S x[N], y[KIND == PRODUCTS ? N : 1];
-    if (left >= SOME * LANES && at.turn >= SOME * LANES && step == (int)sizeof(S)) {
+    if (left >= SOME * LANES && (!is_any || at.turn >= SOME * LANES) && step == (int)sizeof(S)) {
 #pragma unroll
         for (int i = 0; i < N; i++) {
             x[i] = p[start + i * WARP];
@@ -118,7 +127,7 @@ __device__ __forceinline__ void take_rows(F f, const reduce_args &args, const ru
 #pragma unroll
         for (int i = 0; i < N; i++) {
             const int term = start + (i < last ? i : last) * WARP;
-            const int64_t place = (int64_t)term * step + (term < at.turn ? 0 : at.jump);
+            const int64_t place = (int64_t)term * step + (!is_any || term < at.turn ? 0 : at.jump);
             x[i] = *(const S *)(at.p + place);
             if constexpr (KIND == PRODUCTS)
                 y[i] = q[term];
@@ -147,7 +156,7 @@ __device__ __forceinline__ C reduce_any_row(F f, const reduce_args &args, int n,
 #pragma unroll 1
     for (int left = n; left > 0; left -= SOME * LANES) {
         take_rows<S, KIND, SOME>(f, args, at, b, left, left == n, acc);
-        go_on(args, SOME * LANES, at);
+        go_on<S>(args, MAY_BE_STRIDED<F, KIND>, SOME * LANES, at);
         b += SOME * LANES * sizeof(S);
     }
 #pragma unroll
@@ -173,7 +182,10 @@ __device__ __forceinline__ C reduce_blocks(F f, const reduce_args &args, const c
             value = reduce_full_row<F, C, S, KIND>(f, args.op, a + at, b + at);
         else
             value = reduce_any_row<F, C, S, KIND>(f, args, rest < TERMS ? (int)rest : TERMS,
-                                                  place_of_block(args, a, term), b + at);
+                                                  MAY_BE_STRIDED<F, KIND>
+                                                      ? place_of_block(args, a, term)
+                                                      : run_place{a + at, INT32_MAX, 1, 0},
+                                                  b + at);
         if (threadIdx.x % WARP == 0 && end - begin > 1)
             count_block(f, level, (uint32_t)(block - begin), value);
     }
