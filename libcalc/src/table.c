@@ -117,7 +117,6 @@ static unsigned types_of(mylib_op op)
         return bool_bit MYLIB_SET_##set(BIT, op);
         MYLIB_OPS(ROW)
 #undef ROW
-#undef BIT
     }
     return 0;
 }
@@ -131,7 +130,6 @@ static mylib_type result_type(mylib_op op, mylib_type type)
     }
     return type;
 }
-#undef RETURN_KIND
 
 mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret)
 {

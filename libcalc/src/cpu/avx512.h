@@ -120,7 +120,6 @@ static inline __m512d product_c128(__m512d a, __m512d b)
     KERNEL(square_product_##s) { product_loops_##s(n, out, so, a, sa, a, sa); }
 PRODUCTS(c64)
 PRODUCTS(c128)
-#undef PRODUCTS
 
 /* ---- Vectors written out ------------------------------------------------------------------- */
 
@@ -234,7 +233,6 @@ static inline __m512d maximum_lanes_f64(__m512d x, __m512d y) { return lesser_f6
 VECTOR_LOOPS(f16)
 VECTOR_LOOPS(f32)
 VECTOR_LOOPS(f64)
-#undef VECTOR_LOOPS
 
 #define BINARY(op, s, lanes) \
     KERNEL(op##_vectors_##s) { vector_loops_##s(lanes, op##_kernel_##s, n, out, so, a, sa, b, sb); }
@@ -320,7 +318,6 @@ BINARY(maximum, f64, maximum_lanes_f64)
     }
 REMAINDER(f32, INT32_C, epi32, ps, 23, 100, 255)
 REMAINDER(f64, INT64_C, epi64, pd, 52, 900, 2047)
-#undef REMAINDER
 
 KERNEL(remainder_vectors_f16)
 {

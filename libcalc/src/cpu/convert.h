@@ -36,13 +36,6 @@
 #define DT(t, T) CONVERSIONS(CONVERSION, t)
 MYLIB_STORED_TYPES(DT)
 #undef DT
-#undef CONVERSION
-#undef TO_BOOL
-#undef TO_FLOAT
-#undef TO_UNSIGNED
-#undef TO_SIGNED
-#undef TO_INTEGER
-#undef load_bool
 
 #define COMPLEX_TO_BOOL(s) \
     static void bool_of_##s(ptrdiff_t n, char *out, const char *a) \
@@ -55,7 +48,6 @@ MYLIB_STORED_TYPES(DT)
     }
 COMPLEX_TO_BOOL(c64)
 COMPLEX_TO_BOOL(c128)
-#undef COMPLEX_TO_BOOL
 
 typedef void contiguous_conversion(ptrdiff_t n, char *out, const char *a);
 
@@ -75,9 +67,6 @@ static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
         return NULL;
     }
 }
-#undef CONVERSIONS
-#undef NOT_CONVERTED_TO
-#undef CONVERTED_TO
 
 /* Converts truths to f32 or f64; the rest after whole vectors without branches. */
 static void floats_of_bool(mylib_type to, ptrdiff_t n, char *out, const char *a)
@@ -190,4 +179,3 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     if (from >= MYLIB_F16 && (to <= MYLIB_U64 || to == MYLIB_BOOL))
         mylib_restore_flags(flags);
 }
-#undef CONVERTED_NBYTES

@@ -148,7 +148,6 @@ static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
 DEFINE_FLAGS(f16, uint16_t, 0x7c00, 0x3c00)
 DEFINE_FLAGS(f32, uint32_t, 0x7f800000, 0x3f800000)
 DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
-#undef DEFINE_FLAGS
 
 #define DEFINE_COMPLEX_FLAGS(s, r) \
     NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
@@ -168,7 +167,6 @@ DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
     }
 DEFINE_COMPLEX_FLAGS(c64, f32)
 DEFINE_COMPLEX_FLAGS(c128, f64)
-#undef DEFINE_COMPLEX_FLAGS
 
 /* ---- Functions of floats and of complex numbers -------------------------------------------- */
 
@@ -264,7 +262,6 @@ MOVES(2)
 MOVES(4)
 MOVES(8)
 MOVES(16)
-#undef MOVES
 KERNEL(ones_1)
 {
     static const char one[1] = {1};
@@ -303,7 +300,6 @@ static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t s
     default:
         return otherwise;
     }
-#undef OF_SIZE
 }
 
 /* ---- The table ----------------------------------------------------------------------------- */
@@ -399,7 +395,6 @@ MYLIB_HARD(HARD)
 MYLIB_HARD_ON_CPU(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
-#undef HARD_BINARY
 #undef HARD
 
 /* Elements between the two loops of a function in two steps. */
@@ -529,8 +524,6 @@ MYLIB_LANES_BINARY(LANES_BINARY)
 #undef LANES_BINARY
 #undef LANES
 #endif
-#undef QUICK_BINARY
-#undef QUICK_WIDE
 #undef ORDINARY
 #undef QUICK
 #endif

@@ -83,11 +83,8 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
 MYLIB_TYPES(DT)
 #undef DT
 #undef NO_LOOPS
-#undef LOOPS
 UNARY_LOOPS(modulus_loops_c64, c64, f32)
 UNARY_LOOPS(modulus_loops_c128, c128, f64)
-#undef UNARY_LOOPS
-#undef BINARY_LOOPS
 
 #define BINARY(op, s) \
     KERNEL(op##_kernel_##s) \
@@ -177,7 +174,6 @@ NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one,
 MYLIB_TYPES(DT)
 #undef DT
 #undef NO_LOOPS
-#undef GROUP_LOOPS
 
 #define COMPARE(op, s) \
     COMPARE_ONE_BY_ONE(op, s) \
@@ -259,7 +255,6 @@ static inline void split_two_c128(double *re, double *im, const char *p, const c
     }
 PART_LOOPS(c64, f32)
 PART_LOOPS(c128, f64)
-#undef PART_LOOPS
 
 #define COMPARE_PARTS(op, s) \
     COMPARE_ONE_BY_ONE(op, s) \
@@ -290,22 +285,7 @@ PART_LOOPS(c128, f64)
 #define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
 MYLIB_ARITHMETIC(ROW)
 #undef ROW
-#undef DEFINE_TEST
-#undef DEFINE_LOGIC
-#undef DEFINE_REVERSED
-#undef DEFINE_COMPARE
-#undef DEFINE_UNARY_REAL
-#undef DEFINE_UNARY
-#undef DEFINE_BINARY
-#undef TEST_PARTS
-#undef TEST
-#undef TEST_AS_COMPARISON
-#undef COMPARE_PARTS
-#undef COMPARE
-#undef COMPARE_ONE_BY_ONE
-#undef MODULUS
 #undef UNARY
 #undef BINARY
-#undef GROUP
 
 END_WITHOUT_CHOICES

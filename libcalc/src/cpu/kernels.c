@@ -65,7 +65,6 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
         CASE(remainder, f16, REMAINDER_OF(f16))
         VECTORS(square)
         VECTORS(sqrt)
-#undef VECTORS
         CASE(negative, f16, negative_sign_f16)
         CASE(absolute, f16, absolute_sign_f16)
 #define PACKED(op, s, least, binary, wo, kernel) CASE(op, s, op##_packed_##s)
