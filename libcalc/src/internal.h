@@ -50,7 +50,6 @@ void mylib_end_cleanup(void);
             goto out; \
     } while (0)
 
-/* Returns MYLIB_ERR_ARGUMENT, with a message that names the argument, if a pointer is NULL. */
 #define RETURN_IF_NULL(pointer) \
     do { \
         if ((pointer) == NULL) \
@@ -71,8 +70,6 @@ static inline int mylib_op_is_reversed(mylib_op op)
  */
 static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 {
-    /* The number of rows from that operation to `op`. */
-    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2, LOGIC = 0, TEST = 0 };
     if (type == MYLIB_BOOL) {
         switch ((int)op) {
 #define AS(op, logical) \
@@ -82,28 +79,12 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 #undef AS
         }
     }
-    switch (op) {
-#define ROW(kind, op, set) \
-    case MYLIB_OP_##op: \
-        return (mylib_op)(MYLIB_OP_##op - kind);
-        MYLIB_OPS(ROW)
-#undef ROW
-    }
-    return op;
+    return mylib_op_is_reversed(op) ? (mylib_op)(op - 2) : op;
 }
 
-/* Tells whether an operation is a function: see ops.h. */
-static inline int mylib_is_function(int op)
-{
-    switch (op) {
-#define ROW(kind, op, set) case MYLIB_OP_##op:
-        MYLIB_FUNCTIONS(ROW)
-#undef ROW
-        return 1;
-    default:
-        return 0;
-    }
-}
+/* Tell whether an operation is a function, and an elementary one: they are the last rows. */
+static inline int mylib_is_function(int op) { return op >= MYLIB_OP_rint && op < MYLIB_OP_COUNT; }
+static inline int mylib_is_elementary(int op) { return op >= MYLIB_OP_sin && op < MYLIB_OP_COUNT; }
 
 /* Returns MYLIB_ERR_ARGUMENT if there is no such type. */
 mylib_status mylib_check_type(mylib_type type);
@@ -113,7 +94,6 @@ static inline int mylib_is_signed(mylib_type type)
     return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
 }
 
-/* Returns the type of the parts of a complex type; else the type itself. */
 static inline mylib_type mylib_part_type(mylib_type type)
 {
     return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;

@@ -306,10 +306,8 @@ BINARY(maximum, f64, maximum_lanes_f64)
         for (ptrdiff_t i = 0; i < n; i += m) { \
             const ptrdiff_t left = n - i < m ? n - i : m; \
             const unsigned lanes = (1u << left) - 1; \
-            const vector_##s x = \
-                sa == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, a + i * w); \
-            const vector_##s y = \
-                sb == 0 ? repeat_lanes_##s(lanes, y0) : load_lanes_##s(lanes, b + i * w); \
+            const vector_##s x = load_or_repeat_##s(lanes, x0, a + i * w, sa); \
+            const vector_##s y = load_or_repeat_##s(lanes, y0, b + i * w, sb); \
             if (remainder_is_plain_##s(x, y)) \
                 store_lanes_##s(out + i * w, lanes, remainder_vector_##s(x, y)); \
             else \

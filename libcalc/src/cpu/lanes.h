@@ -256,16 +256,8 @@ LANES(cosh, is_beyond_limit(x, 89))
  * log(1 + r).  In the part of 1, c is 1, so r keeps all bits.
  */
 static const double lanes_inverses[16] = {
-    0x1.47ae147ae147bp0,  0x1.3b13b13b13b14p0,  0x1.2f684bda12f68p0,  0x1.2492492492492p0,
-    0x1.1a7b9611a7b96p0,  0x1.1111111111111p0,  0x1.0842108421084p0,  0x1p0,
-    0x1.e1e1e1e1e1e1ep-1, 0x1.c71c71c71c71cp-1, 0x1.af286bca1af28p-1, 0x1.999999999999ap-1,
-    0x1.8618618618618p-1, 0x1.745d1745d1746p-1, 0x1.642c8590b2164p-1, 0x1.5555555555555p-1,
-};
-static const double lanes_log2[16] = {
-    -0x1.6cb0f6865c8ebp-2, -0x1.32bfee370ee6ap-2, -0x1.f5fd8a9063e32p-3, -0x1.8a8980abfbd3p-3,
-    -0x1.22dadc2ab3496p-3, -0x1.7d60496cfbb4bp-4, -0x1.77394c9d958dp-5,  0x0p0,
-    0x1.663f6fac91318p-4,  0x1.5c01a39fbd68bp-3,  0x1.fbc16b902680dp-3,  0x1.49a784bcd1b8ap-2,
-    0x1.91bba891f170ap-2,  0x1.d6753e032ea0ep-2,  0x1.0c10500d63aa7p-1,  0x1.2b803473f7ad2p-1,
+    32. / 25, 32. / 26, 32. / 27, 32. / 28, 32. / 29, 32. / 30, 32. / 31, 32. / 32,
+    32. / 34, 32. / 36, 32. / 38, 32. / 40, 32. / 42, 32. / 44, 32. / 46, 32. / 48,
 };
 static const double lanes_log[16] = {
     -0x1.f991c6cb3b37ap-3, -0x1.a93ed3c8ad9e5p-3, -0x1.5bf406b543dbp-3, -0x1.1178e8227e47ap-3,
@@ -294,6 +286,11 @@ static ALWAYS_INLINE t_lanes_split split_lanes(__m512d x)
                                  fma_with(m, entries(lanes_inverses, index), -1), index};
     return split;
 }
+/* k + log2 c. */
+static ALWAYS_INLINE __m512d log2_of_parts(t_lanes_split s)
+{
+    return FMA_F64(entries(lanes_log, s.index), all_f64(PER_LN_2_HI), s.k);
+}
 /* log2(1 + r) + k + log2 c; the error of the fit is 2^-38.0. */
 static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
 {
@@ -303,7 +300,7 @@ static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
     p = fma_with(s.r, p, 0x1.ec709748c443dp-2);
     p = fma_with(s.r, p, -0x1.715476514e94p-1);
     p = fma_with(s.r, p, 0x1.71547652bd9aap0);
-    return FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
+    return FMA_F64(s.r, p, log2_of_parts(s));
 }
 static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
 {
@@ -369,7 +366,7 @@ static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
     p = fma_with(s.r, p, 0x1.ec709dc4271f2p-2);
     p = fma_with(s.r, p, -0x1.71547652b849dp-1);
     p = fma_with(s.r, p, 0x1.71547652b82fap0);
-    return y * FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
+    return y * FMA_F64(s.r, p, log2_of_parts(s));
 }
 /* Beyond +-200 the power is 0 or infinite, as that of +-200. */
 static ALWAYS_INLINE __m512d power_of_product(__m512d product)

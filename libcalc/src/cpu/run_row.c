@@ -279,12 +279,8 @@ static const mylib_call *run_block_ahead(const mylib_row_program *rp, int64_t n,
 static int has_elementary_function(const mylib_program *p)
 {
     for (int i = 0; i < p->statements; i++)
-        switch (p->statement[i].opcode) {
-#define ROW(kind, op, set) case MYLIB_OP_##op:
-            MYLIB_ELEMENTARY_FUNCTIONS(ROW)
-#undef ROW
+        if (mylib_is_elementary(p->statement[i].opcode))
             return 1;
-        }
     return 0;
 }
 

@@ -76,7 +76,7 @@ static int tabled_operand(const mylib_function_args *args)
     for (int i = 0; i < args->inputs; i++)
         if (args->in[i] != NULL && !args->is_single[i])
             k = i, arrays++;
-    return args->type == MYLIB_F16 && args->opcode >= MYLIB_OP_sin && arrays == 1 ? k : -1;
+    return args->type == MYLIB_F16 && mylib_is_elementary(args->opcode) && arrays == 1 ? k : -1;
 }
 
 static mylib_status run_function(const mylib_function_args *args, void *stream)

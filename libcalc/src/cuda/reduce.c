@@ -32,11 +32,6 @@
 /* The maximum thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
-mylib_type mylib_cuda_part_type(mylib_type carrier)
-{
-    return carrier <= MYLIB_I64 ? MYLIB_I64 : carrier <= MYLIB_U64 ? MYLIB_U64 : carrier;
-}
-
 /* Returns the type to which values are narrowed before they are widened to the carrier. */
 static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
 {
@@ -50,7 +45,7 @@ static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, myli
 {
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
-    args->carrier = args->computed = (int32_t)mylib_cuda_part_type(carrier);
+    args->carrier = args->computed = (int32_t)mylib_carrying_type(MYLIB_SUM, carrier);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;

@@ -91,20 +91,18 @@ MYLIB_FN t_dd dd_of_extended(t_extended x)
 MYLIB_FN t_c128 times_i(t_c128 z) { return make_c128(-z.im, z.re); }
 MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 
+MYLIB_FN t_c128 widen_c64(t_c64 z) { return make_c128(z.re, z.im); }
+MYLIB_FN t_c64 narrow_c128(t_c128 z) { return make_c64((float)z.re, (float)z.im); }
+
 #define DEFINE_COMPLEX_NARROW(op) \
-    MYLIB_FN t_c64 op##_c64(t_c64 z) \
-    { \
-        const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
-        return make_c64((float)w.re, (float)w.im); \
-    }
+    MYLIB_FN t_c64 op##_c64(t_c64 z) { return narrow_c128(op##_c128(widen_c64(z))); }
 #define DEFINE_COMPLEX_QUICK(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \
         const t_quick_c64 quick = op##_quick_c64(z); \
         if (!quick.is_rare) \
             return quick.value; \
-        const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
-        return make_c64((float)w.re, (float)w.im); \
+        return narrow_c128(op##_c128(widen_c64(z))); \
     }
 
 /* ---- exp, sinh, cosh, sin, cos ------------------------------------------------------------- */

@@ -55,21 +55,21 @@ MYLIB_FN_APART t_wide expm1_wide(double x, double y)
 {
     /* 1 / k! for k = 1 to 16; and the errors of the first eight. */
     const double terms[16] = {1,
-                              0.5,
-                              0x1.5555555555555p-3,
-                              0x1.5555555555555p-5,
-                              0x1.1111111111111p-7,
-                              0x1.6c16c16c16c17p-10,
-                              0x1.a01a01a01a01ap-13,
-                              0x1.a01a01a01a01ap-16,
-                              0x1.71de3a556c734p-19,
-                              0x1.27e4fb7789f5cp-22,
-                              0x1.ae64567f544e4p-26,
-                              0x1.1eed8eff8d898p-29,
-                              0x1.6124613a86d09p-33,
-                              0x1.93974a8c07c9dp-37,
-                              0x1.ae7f3e733b81fp-41,
-                              0x1.ae7f3e733b81fp-45};
+                              1. / 2,
+                              1. / 6,
+                              1. / 24,
+                              1. / 120,
+                              1. / 720,
+                              1. / 5040,
+                              1. / 40320,
+                              1. / 362880,
+                              1. / 3628800,
+                              1. / 39916800,
+                              1. / 479001600,
+                              1. / 6227020800,
+                              1. / 87178291200,
+                              1. / 1307674368000,
+                              1. / 20922789888000};
     const double more[8] = {0,
                             0,
                             0x1.5555555555555p-57,
@@ -250,6 +250,5 @@ MYLIB_FN_APART t_c128 power_c128(t_c128 z, t_c128 w)
 }
 MYLIB_FN t_c64 power_c64(t_c64 z, t_c64 w)
 {
-    const t_c128 result = power_c128(make_c128(z.re, z.im), make_c128(w.re, w.im));
-    return make_c64((float)result.re, (float)result.im);
+    return narrow_c128(power_c128(widen_c64(z), widen_c64(w)));
 }
