@@ -23,8 +23,8 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
 }
 
 /*
- * Copies between two GPUs.  Contiguous memory of one type is copied directly; otherwise the
- * source's GPU packs and converts, and the destination's unpacks.  'stream' is the destination's;
+ * Contiguous memory of one type is copied directly; otherwise the source's GPU packs and converts,
+ * and the destination's unpacks.  'stream' is the destination's;
  * the source's GPU uses a stream of its own, ordered after earlier work on 'stream', before the
  * transfer.
  */
@@ -179,7 +179,6 @@ mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_
     return copy_array(stream, dst, src, NULL);
 }
 
-/* Copies arrays whose number of dimensions and sizes along the axis have been checked. */
 static mylib_status copy_arrays(void *stream, const mylib_array *dst, const int64_t *strides,
                                 int axis, int count, const mylib_array *src)
 {

@@ -4,7 +4,6 @@
 #include "flags.h"
 #include "internal.h"
 
-/* Returns the worst overlap of the output with an input or with itself. */
 static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
 {
     mylib_overlap overlap = MYLIB_DISJOINT;

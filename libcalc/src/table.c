@@ -66,7 +66,7 @@ const char *mylib_op_name(mylib_op op)
     return NULL;
 }
 
-/* Returns the value of the row's kind, which the enclosing function defines. */
+/* The enclosing function defines the kinds. */
 #define RETURN_KIND(kind, op, set) \
     case MYLIB_OP_##op: \
         return kind;

@@ -2,7 +2,7 @@
  * avx512.h - AVX-512 intrinsics for loops that compilers vectorize badly or not at all: products of
  * complex numbers, f16 converted in registers, minima and maxima, and remainders of floats.
  *
- * For level v4 only.  A kernel here returns the bits and flags of the plain one.
+ * A kernel here returns the bits and flags of the plain one.
  */
 #pragma once
 

@@ -338,7 +338,6 @@ SUM_COLUMNS(u64)
 
 /* ---- Minima and maxima, complex products --------------------------------------------------- */
 
-/* Reduces n terms in the order of mylib.h, one by one. */
 #define IN_ORDER(name, s, COMBINE) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
     { \
@@ -362,7 +361,7 @@ SUM_COLUMNS(u64)
         memcpy(result, lane, sizeof *lane); \
     }
 
-/* Finds a NaN, else the least (or greatest: BETTER is >) of n numbers, in any order. */
+/* Finds a NaN, else the least (or greatest: BETTER is >) number. */
 #define EXTREME(name, s, BETTER) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
     { \

@@ -122,7 +122,6 @@ static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out
 
 #define CONVERTED_NBYTES (HALF_BLOCK * (int)sizeof(double))
 
-/* Converts contiguous operands at once, other strides through contiguous blocks. */
 static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
                            const char *a, ptrdiff_t sa)
 {

@@ -6,8 +6,7 @@
  * floating-point exceptions, which the functions raise at random: those to report are found from
  * operands and results (warnings.h).
  *
- * A function is a loop over whole groups of contiguous elements.  Everything else goes through
- * packed blocks: strided operands, single numbers, and the elements after the last whole group.
+ * A function is a loop over whole groups of contiguous elements; all else is packed in blocks.
  *
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
@@ -31,7 +30,7 @@
    of a unary function is run_function()'s. */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
-/* Returns the floating-point flags of n contiguous elements; `b` is `a` for unary functions. */
+/* Returns the flags of n contiguous elements; `b` is `a` for unary functions. */
 typedef int function_flags(mylib_op op, ptrdiff_t n, const char *out, const char *a, const char *b);
 
 typedef struct function {
@@ -105,7 +104,6 @@ static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
  * do.  A pole is at 0, at -1, or at 1 and -1.
  */
 #define DEFINE_FLAGS(s, U, INFINITE, ONE) \
-    /* Tells whether a result is infinite or NaN. */ \
     NOINLINE static int is_any_special_##s(ptrdiff_t n, const char *out) \
     { \
         U found = 0; \
@@ -269,7 +267,6 @@ KERNEL(ones_1)
     mylib_copy_strided(1, n, out, so, one, 0);
 }
 
-/* Returns the kernel of such a function, else `otherwise`. */
 static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t size,
                                            mylib_kernel *otherwise)
 {
@@ -576,7 +573,6 @@ typedef struct own_loop {
     ptrdiff_t group;
 } own_loop;
 
-/* Returns the best loop, or `otherwise`. */
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)

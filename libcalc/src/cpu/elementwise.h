@@ -119,7 +119,7 @@ UNARY_LOOPS(modulus_loops_c128, c128, f64)
 typedef void group_comparison(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b,
                               ptrdiff_t sb);
 
-/* Compares n elements of w bytes: contiguous ones in whole groups, the rest one by one. */
+/* Compares contiguous elements in whole groups, the rest one by one. */
 NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one, ptrdiff_t w,
                              ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,
                              const char *b, ptrdiff_t sb)

@@ -148,7 +148,6 @@ PACK(u16)
 PACK(u32)
 PACK(u64)
 
-/* Copies n elements of w bytes that are `stride` apart to a block of memory. */
 static void pack_strided(ptrdiff_t w, ptrdiff_t n, char *dst, const char *src, ptrdiff_t stride)
 {
     const int is_reversed = stride == -w;

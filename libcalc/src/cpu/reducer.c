@@ -1,6 +1,5 @@
 /*
- * reducer.c - the common parts of all tasks of a reduction: gets memory, stores results, and
- * finds the first of equal terms.
+ * reducer.c - the common parts of all tasks of a reduction.
  */
 #include "cpu/reducer.h"
 #include "flags.h"

@@ -217,7 +217,6 @@ static void truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows
 
 #define PACK_NBYTES 4096
 
-/* Answers for n elements with a byte stride: packs them, block by block. */
 static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride)
 {

@@ -26,7 +26,6 @@ static int row_of(const mylib_statement *s, int k)
     return k == 0 ? 0 : 1 + s->operand[k - 1].index;
 }
 
-/* Returns the type of operand k in the kernel. */
 static mylib_type type_of(const mylib_statement *s, int k)
 {
     return (mylib_type)(k == 0 ? s->result_type : s->type);
@@ -34,7 +33,6 @@ static mylib_type type_of(const mylib_statement *s, int k)
 
 static size_t size_of(const mylib_statement *s, int k) { return mylib_type_size(type_of(s, k)); }
 
-/* Tells whether operand k must be packed for the kernel. */
 static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
 {
     const int is_converted = k > 0 && s->operand[k - 1].type != s->type, row = row_of(s, k);
@@ -45,7 +43,7 @@ static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
     return is_converted || !mylib_layout_is_contiguous(l, row, size_of(s, k));
 }
 
-/* Enqueues a conversion between operand k and its temporary memory. */
+/* Copies between operand k and its temporary memory. */
 static mylib_status move(const packing *p, const mylib_layout *piece, int k)
 {
     const mylib_statement *s = p->statement;
