@@ -259,6 +259,12 @@ static const double lanes_inverses[16] = {
     32. / 25, 32. / 26, 32. / 27, 32. / 28, 32. / 29, 32. / 30, 32. / 31, 32. / 32,
     32. / 34, 32. / 36, 32. / 38, 32. / 40, 32. / 42, 32. / 44, 32. / 46, 32. / 48,
 };
+static const double lanes_log2[16] = {
+    -0x1.6cb0f6865c8ebp-2, -0x1.32bfee370ee6ap-2, -0x1.f5fd8a9063e32p-3, -0x1.8a8980abfbd3p-3,
+    -0x1.22dadc2ab3496p-3, -0x1.7d60496cfbb4bp-4, -0x1.77394c9d958dp-5,  0x0p0,
+    0x1.663f6fac91318p-4,  0x1.5c01a39fbd68bp-3,  0x1.fbc16b902680dp-3,  0x1.49a784bcd1b8ap-2,
+    0x1.91bba891f170ap-2,  0x1.d6753e032ea0ep-2,  0x1.0c10500d63aa7p-1,  0x1.2b803473f7ad2p-1,
+};
 static const double lanes_log[16] = {
     -0x1.f991c6cb3b37ap-3, -0x1.a93ed3c8ad9e5p-3, -0x1.5bf406b543dbp-3, -0x1.1178e8227e47ap-3,
     -0x1.9335e5d594988p-4, -0x1.08598b59e3a06p-4, -0x1.0415d89e7444p-5, 0x0p0,
@@ -286,11 +292,6 @@ static ALWAYS_INLINE t_lanes_split split_lanes(__m512d x)
                                  fma_with(m, entries(lanes_inverses, index), -1), index};
     return split;
 }
-/* k + log2 c. */
-static ALWAYS_INLINE __m512d log2_of_parts(t_lanes_split s)
-{
-    return FMA_F64(entries(lanes_log, s.index), all_f64(PER_LN_2_HI), s.k);
-}
 /* log2(1 + r) + k + log2 c; the error of the fit is 2^-38.0. */
 static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
 {
@@ -300,7 +301,7 @@ static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
     p = fma_with(s.r, p, 0x1.ec709748c443dp-2);
     p = fma_with(s.r, p, -0x1.715476514e94p-1);
     p = fma_with(s.r, p, 0x1.71547652bd9aap0);
-    return FMA_F64(s.r, p, log2_of_parts(s));
+    return FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
 static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
 {
@@ -366,7 +367,7 @@ static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
     p = fma_with(s.r, p, 0x1.ec709dc4271f2p-2);
     p = fma_with(s.r, p, -0x1.71547652b849dp-1);
     p = fma_with(s.r, p, 0x1.71547652b82fap0);
-    return y * FMA_F64(s.r, p, log2_of_parts(s));
+    return y * FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
 /* Beyond +-200 the power is 0 or infinite, as that of +-200. */
 static ALWAYS_INLINE __m512d power_of_product(__m512d product)
