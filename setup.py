@@ -38,29 +38,26 @@ def header_version(header: Path) -> str:
 
 
 def missing_tools() -> dict[str, str]:
-    """Finds the tools that the build needs and the PATH lacks, and the error for each."""
+    """Finds the tools that the PATH lacks, and the error for each."""
     missing = {}
     version = re.search(r"cmake version (\d+)\.(\d+)", subprocess.getoutput("cmake --version"))
     if not version or (int(version[1]), int(version[2])) < (3, 24):
         found = f"found {version[1]}.{version[2]}" if version else "there is none on the PATH"
         missing["cmake>=3.24"] = (
             f"CMake 3.24 or newer is needed to build libmylib; {found}.\n"
-            "Install it (pip install cmake; Debian, Ubuntu: apt install cmake), or let pip do "
-            "it: install without --no-build-isolation."
+            "Install it (pip install cmake; apt install cmake), or let pip do it: install without "
+            "--no-build-isolation."
         )
     if not any(map(shutil.which, ("ninja", "make", "gmake"))):
         missing["ninja"] = (
             "Neither ninja nor make is on the PATH; one of them is needed to build libmylib.\n"
-            "Install one (pip install ninja; Debian, Ubuntu: apt install make)."
+            "Install one (pip install ninja; apt install make)."
         )
     return missing
 
 
 def without_rpaths(command: list[str]) -> list[str]:
-    """Returns a linker command without the folders that Python, or LDFLAGS, would search.
-
-    Such a folder may hold another libmylib, or belong to someone else on another machine.
-    """
+    """Returns a linker command without rpaths, which may lead to another libmylib."""
     text = "\0".join(command)
     text = re.sub(r"(,--?rpath|,-R)\0-Wl,", r"\1,", text)  # the folder is in the next word
     text = re.sub(r",(--?rpath[=,]|-R,?)[^,\0]*", "", text)

@@ -42,9 +42,7 @@ MYLIB_FN_APART t_extended scale_extended(double hi, double lo, int64_t n)
     const int is_small = magnitude(hi) < 0x1p-900;
     const t_dd sum = is_small ? fast_two_sum(hi * 0x1p200, lo * 0x1p200) : fast_two_sum(hi, lo);
     const int64_t exponent = (int64_t)(bits_of_f64(sum.hi) >> 52 & 0x7ff) - 1023;
-    /* 2^-exponent in two steps, since it may be subnormal. */
-    const double scale = power_of_2(-(exponent / 2)), rest = power_of_2(exponent / 2 - exponent);
-    t_extended extended = {sum.hi * scale * rest, sum.lo * scale * rest,
+    t_extended extended = {divide_by_power(sum.hi, exponent), divide_by_power(sum.lo, exponent),
                            n + exponent - (is_small ? 200 : 0)};
     t_extended special = {hi, 0, 0};
     return is_finite_f64(hi) && hi != 0 ? extended : special;

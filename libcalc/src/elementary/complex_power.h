@@ -125,7 +125,7 @@ MYLIB_FN_APART t_wide log_wide(t_c128 z)
     const t_split split = split_any(is_steep ? magnitude(z.im) : magnitude(z.re));
     const int64_t k = integer_bits(split.k + INTEGER_MAGIC);
     const double turned = is_steep ? (z.im > 0 ? -z.re : z.re) : (z.re < 0 ? -z.im : z.im);
-    const double x = split.m, y = turned * power_of_2(-(k / 2)) * power_of_2(k / 2 - k);
+    const double x = split.m, y = divide_by_power(turned, k);
     if (turns == 0 && k == 0 && magnitude(x - 1) < 0x1p-20 && magnitude(y) < 0x1p-20)
         return log_near_1(x - 1, y);
     const double re = 0.5 * log_f64(FMA(x, x, y * y)), im = angle_of(y, x).hi;
@@ -193,8 +193,8 @@ MYLIB_FN_APART t_c128 power_by_products(t_c128 z, int n)
     const double size_re = magnitude(z.re), size_im = magnitude(z.im);
     const t_split split = split_any(size_re > size_im ? size_re : size_im);
     const int64_t k = integer_bits(split.k + INTEGER_MAGIC);
-    const double scale = power_of_2(-(k / 2)), rest = power_of_2(k / 2 - k);
-    t_wide base = make_wide(make_dd(z.re * scale * rest, 0), make_dd(z.im * scale * rest, 0));
+    t_wide base =
+        make_wide(make_dd(divide_by_power(z.re, k), 0), make_dd(divide_by_power(z.im, k), 0));
     t_wide p = base;
     int is_begun = 0;
     for (int left = n < 0 ? -n : n; left != 0; left >>= 1) {

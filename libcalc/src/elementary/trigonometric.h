@@ -18,7 +18,6 @@
 #define HALF_PI_MIDDLE 0x1.1a62633p-54
 #define HALF_PI_REST 0x1.45c06e0e68948p-86
 
-/* From here on an argument is hard. */
 #define TRIGONOMETRIC_LIMIT 0x1p22
 
 /* |x| = quarter * pi/2 + r + tail, up to a multiple of 4 in quarter. */
