@@ -102,7 +102,7 @@ static int is_repeated(const mylib_layout *l, int k)
     return 0;
 }
 
-/* Adds a copy within a GPU to a launch; returns false if it is large or has more dimensions. */
+/* Returns false if a copy is large or has more dimensions. */
 static int add_piece(mylib_copies *copies, const mylib_layout *l, int64_t size)
 {
     const int inner = l->ndim - 1;

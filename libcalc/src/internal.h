@@ -228,7 +228,7 @@ static inline int mylib_is_conversion(const mylib_program *program)
  */
 int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 
-/* Returns the statement that copies input 0, converted. */
+/* Copies input 0, converted. */
 static inline mylib_statement mylib_conversion(mylib_type to, mylib_type from)
 {
     const mylib_statement s = {MYLIB_OPCODE_CONVERT, (uint8_t)to,
@@ -285,7 +285,7 @@ static inline void mylib_free_rows(mylib_strides *const *memory) { free(*memory)
     if ((rows) > MYLIB_FEW_ROWS) \
     RETURN_IF_ERROR(mylib_take_rows(&name, rows, &name##_memory))
 
-/* Copies a layout and its strides; *to already has rows of its own. */
+/* *to already has rows of its own. */
 void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);
 
 /* Checks the arrays, broadcasts the inputs, and fills the layout in the arrays' order. */
@@ -305,13 +305,13 @@ void mylib_layout_simplify(mylib_layout *layout);
 
 void mylib_layout_swap(mylib_layout *layout, int d, int e);
 
-/* Tells whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
+/* Tells whether operand k is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
 /* Begins a layout with the dimensions of another one; its operands are not set yet. */
 void mylib_layout_begin(mylib_layout *layout, const mylib_layout *like, int operands);
 
-/* Begins a layout of one dimension with n elements; its operands are not set yet. */
+/* The same with one dimension of n elements. */
 static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int operands)
 {
     layout->ndim = 1;
@@ -324,7 +324,6 @@ static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int o
 void mylib_layout_set_operand(mylib_layout *layout, int k, const mylib_layout *from, int j);
 /* Sets operand k to contiguous elements of 'size' bytes, in the layout's order. */
 void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t size);
-/* Sets operand k to one element of host memory. */
 void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
 
 /*
@@ -343,7 +342,7 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out
 /* Does what mylib_overlaps_itself() does, for elements of 'size' bytes. */
 int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
 
-/* Finds the lowest and the past-the-end address of operand k, whose elements have 'size' bytes. */
+/* Finds the lowest and the past-the-end address of operand k. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,
                          const char **end);
 
@@ -396,7 +395,6 @@ mylib_status mylib_check_device(mylib_device device);
 mylib_status mylib_check_device_of_call(mylib_device device);
 /* Does the same, but refuses the CPU: for the device of a stream. */
 mylib_status mylib_check_gpu(mylib_device device);
-/* Returns the ordinal of a GPU; for MYLIB_ALL_GPUS that of the first one. */
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
 mylib_status mylib_refuse_all_gpus(void);
 
@@ -461,7 +459,7 @@ typedef struct mylib_cpu_level {
     void (*stream_fence)(void); /* after a thread's last store past the cache */
 } mylib_cpu_level;
 
-/* The level in use: chosen once, or by mylib_set_cpu_level(). */
+/* The level in use. */
 const mylib_cpu_level *mylib_cpu(void);
 
 /*
@@ -492,7 +490,6 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
-/* Called while a loop polls. */
 static inline void mylib_cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -502,7 +499,7 @@ static inline void mylib_cpu_pause(void)
 #endif
 }
 
-/* Returns how many threads the calling thread may use, including itself. */
+/* How many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
 /*
@@ -512,7 +509,7 @@ int mylib_cpu_threads(void);
 typedef void mylib_task(void *context, int thread, int64_t i);
 void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context);
 
-/* Copies elements of 'size' bytes between two strides: packs and unpacks pieces of arrays. */
+/* Copies elements of 'size' bytes between two strides. */
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
                         int64_t src_stride);
 

@@ -135,7 +135,6 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
            (uintptr_t)data >= (uintptr_t)below && (uintptr_t)data <= UINTPTR_MAX - (uintptr_t)above;
 }
 
-/* Fails with a message about the shape or the strides of an array that has elements. */
 COLD static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
 {
     char text[MYLIB_SHAPE_TEXT];

@@ -102,7 +102,6 @@ typedef struct node {
     int32_t next;      /* the next conversion of the same node, or -1 */
 } node;
 
-/* A statement over nodes. */
 typedef struct draft {
     uint8_t opcode, type, operands;
     int32_t operand[3], result;
@@ -195,7 +194,7 @@ static int invert_power_of_2(compiler *c, int32_t *divisor)
     return 1;
 }
 
-/* Makes the statements of one step; `node_of` has the nodes of all values before it. */
+/* `node_of` has the nodes of all values before the step. */
 static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *node_of,
                             int result_type)
 {
@@ -259,7 +258,7 @@ static void free_registers(compiler *c, const draft *d, int32_t index)
     }
 }
 
-/* Returns a value with its final index: used constants are renumbered without gaps. */
+/* Used constants are renumbered without gaps. */
 static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
                                mylib_program_constant *constant)
 {
@@ -314,7 +313,7 @@ static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_ty
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
-/* Compiles checked steps; `type` has the type of each value.  Returns NULL if memory runs out. */
+/* `type` has the type of each value.  Returns NULL if memory runs out. */
 static mylib_program *compile(int inputs, const mylib_type *input_types, int constants,
                               const mylib_constant *constant, int steps, const mylib_step *step,
                               const uint8_t *type)

@@ -38,7 +38,7 @@ MYLIB_FN int is_pole(mylib_op op, double a)
     }
 }
 
-/* Returns the warning for a result, or for a part of a complex one. */
+/* For a result, or a part of a complex one. */
 MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
 {
     if (result != result)
@@ -48,8 +48,7 @@ MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
     return is_pole ? MYLIB_WARNS_DIVBYZERO : MYLIB_WARNS_OVERFLOW;
 }
 
-/* Returns the warning for op(a, b) == result; b is a for unary functions, and may be infinite for
-   nextafter. */
+/* For op(a, b) == result; b is a for unary functions, and may be infinite for nextafter. */
 MYLIB_FN int warning_of_real(mylib_op op, double a, double b, double result)
 {
     const int is_finite = fabs(a) < INFINITY && (op == MYLIB_OP_nextafter || fabs(b) < INFINITY);

@@ -157,7 +157,6 @@ static inline void store_lanes_f64(char *p, unsigned lanes, __m512d x)
 {
     _mm512_mask_storeu_pd(p, (__mmask8)lanes, x);
 }
-/* Puts one number in the used lanes, 1 in the others. */
 static inline __m512 repeat_lanes_f32(unsigned lanes, __m512 x)
 {
     return _mm512_mask_mov_ps(_mm512_set1_ps(1), (__mmask16)lanes, x);

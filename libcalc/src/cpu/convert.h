@@ -28,7 +28,6 @@
             PASTE(TO_, MYLIB_CLASS_##t)(t, out + i * wo, load_##s(a + i * w)); \
     }
 
-/* X(t, s) for every type s that is converted to t. */
 #define CONVERTED_TO(X, t) MYLIB_SET_INT(X, t) X(t, f32) X(t, f64) X(t, bool)
 #define NOT_CONVERTED_TO(X, t)
 #define CONVERSIONS(X, t) \

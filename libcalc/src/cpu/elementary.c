@@ -41,7 +41,7 @@ typedef struct function {
     ptrdiff_t size, out_size, group; /* bytes of an element, and elements of a group */
 } function;
 
-/* Copies m elements, and pads the group by repeating the last one. */
+/* Pads the group by repeating the last element. */
 static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, const char *from,
                  ptrdiff_t stride)
 {
@@ -394,7 +394,6 @@ MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
 #undef HARD
 
-/* Elements between the two loops of a function in two steps. */
 #define CHUNK 256
 
 /* A processor keeps more elements of a short loop in flight; rare arguments repeat a chunk. */

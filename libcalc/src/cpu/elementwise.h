@@ -54,7 +54,6 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
         } \
     }
 
-/* From type s to type r. */
 #define UNARY_LOOPS(name, s, r) \
     static ALWAYS_INLINE void name(t_##r (*op)(t_##s), int is_long, ptrdiff_t n, char *out, \
                                    ptrdiff_t so, const char *a, ptrdiff_t sa) \
@@ -265,7 +264,7 @@ PART_LOOPS(c128, f64)
 
 /* ---- Tests --------------------------------------------------------------------------------- */
 
-/* A test of one element is a comparison that ignores its second operand (the first again). */
+/* A test is a comparison that ignores its second operand (the first again). */
 #define TEST_AS_COMPARISON(op, s, C) \
     static inline int op##_first_##s(t_##s a, t_##s b) { return (void)b, op##_##s(a); } \
     C(op##_first, s) \

@@ -140,7 +140,7 @@ static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdi
     }
 }
 
-/* Does the same with a comparison of f32, whose result needs no conversion; raises no flags. */
+/* Does the same with a comparison of f32; raises no flags. */
 static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdiff_t so,
                             const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {

@@ -20,7 +20,6 @@ typedef struct t_lanes {
     __mmask16 is_rare;
 } t_lanes;
 
-/* 16 numbers as f64. */
 typedef struct t_f64_pair {
     __m512d a, b;
 } t_f64_pair;
@@ -555,12 +554,11 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-/* Computes 16 values, from operands `at` bytes behind the first. */
+/* From operands `at` bytes behind the first. */
 #define LANES_OF_ONE(op, at) op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)))
 #define LANES_OF_TWO(op, at) \
     op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)), _mm512_loadu_ps(b + (at)), \
                load_wide(b + (at)))
-/* Computes 32 elements at once; returns whether any is rare. */
 #define LANES_LOOP(op, of) \
     NOINLINE static uint32_t op##_lanes_loop_f32(ptrdiff_t groups, uint32_t *restrict is_rare, \
                                                  char *restrict out, const char *restrict a, \

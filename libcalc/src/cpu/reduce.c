@@ -37,7 +37,7 @@ static void add_conversion(mylib_terms_program *x, mylib_type type)
     p->result_type = (uint8_t)type;
 }
 
-/* Makes a program that computes p and converts its results to `type` and then to `to`. */
+/* The program converts the results of p to `type` and then to `to`. */
 static mylib_status make_terms(mylib_terms_program *x, const mylib_program *p, mylib_type type,
                                mylib_type to)
 {
