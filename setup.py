@@ -45,13 +45,13 @@ def missing_tools() -> dict[str, str]:
         found = f"found {version[1]}.{version[2]}" if version else "there is none on the PATH"
         missing["cmake>=3.24"] = (
             f"CMake 3.24 or newer is needed to build libmylib; {found}.\n"
-            "Install it (pip install cmake; apt install cmake), or let pip do it: install without "
-            "--no-build-isolation."
+            "Install it (pip install cmake; Debian, Ubuntu: apt install cmake), or let pip do "
+            "it: install without --no-build-isolation."
         )
     if not any(map(shutil.which, ("ninja", "make", "gmake"))):
         missing["ninja"] = (
             "Neither ninja nor make is on the PATH; one of them is needed to build libmylib.\n"
-            "Install one (pip install ninja; apt install make)."
+            "Install one (pip install ninja; Debian, Ubuntu: apt install make)."
         )
     return missing
 
