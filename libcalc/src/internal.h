@@ -324,6 +324,7 @@ static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int o
 void mylib_layout_set_operand(mylib_layout *layout, int k, const mylib_layout *from, int j);
 /* Sets operand k to contiguous elements of 'size' bytes, in the layout's order. */
 void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t size);
+/* Sets operand k to one element of host memory. */
 void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
 
 /*

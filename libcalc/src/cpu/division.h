@@ -106,7 +106,7 @@ DIVISIONS_OF_LANES(16, uint16_t, int16_t, uint16_t, high_half_u16)
 DIVISIONS_OF_LANES(32, uint32_t, int32_t, uint32_t, high_half_u32)
 DIVISIONS_OF_LANES(64, uint64_t, int64_t, uint64_t, high_half_u64)
 
-/* Divide whole vectors; return the number of elements done. */
+/* Divide whole vectors, which compilers do not do well; return the number of elements done. */
 #define DIVIDE_VECTORS_16(division, d, n, out, a) 0
 #if !defined(__AVX2__)
 #define DIVIDE_VECTORS_32(division, d, n, out, a) 0

@@ -47,7 +47,7 @@ extern "C" {
 
 /*
  * Groups of 16 bytes of each operand in a thread: with more it decodes less often, with fewer, more
- * threads run.
+ * threads run.  Functions take many registers.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2

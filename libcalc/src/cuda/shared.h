@@ -70,7 +70,7 @@ static inline int mylib_is_aligned_to(int64_t nbytes, const void *data, int ndim
     return (bits & (uintptr_t)(nbytes - 1)) == 0;
 }
 
-/* Tells which operations take so long that a call costs little, and inlined, many registers. */
+/* Tells which operations take so long that a call costs little; inlined they cost registers. */
 MYLIB_CONSTANT_FN int mylib_is_costly(int op, int type)
 {
     return type == MYLIB_C64 || type == MYLIB_C128

@@ -43,7 +43,10 @@ extern "C" {
 #define MYLIB_STRIDED_TILE_PITCH(size) \
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
-/* Unaligned vectors of elements smaller than this are assembled from two aligned ones. */
+/*
+ * Unaligned vectors of elements smaller than this are assembled from two aligned ones: to load each
+ * element would take longer than the memory.
+ */
 #define MYLIB_STRIDED_SHIFTED_BELOW 4
 
 /* Every second to every fourth such element is picked out of the vectors that hold them. */
