@@ -1,7 +1,7 @@
 # Finds a CUDA toolkit, checks that it works, and enables the CUDA language with it.
 #
-# Sets MYLIB_HAS_CUDA (0 or 1) and, to be read by users, MYLIB_CUDA_VERSION,
-# MYLIB_CUDA_ARCHITECTURES, MYLIB_CUDA_SEARCHED (one line) and MYLIB_CUDA_SUMMARY (lines of the log).
+# Sets MYLIB_HAS_CUDA (0 or 1) and, for users, MYLIB_CUDA_VERSION, MYLIB_CUDA_ARCHITECTURES,
+# MYLIB_CUDA_SEARCHED (one line) and MYLIB_CUDA_SUMMARY (lines of the log).
 #
 # The order: CMAKE_CUDA_COMPILER, CUDACXX, CUDA_HOME, CUDA_PATH, nvcc on the PATH, the usual places.
 # CMake alone ignores CUDA_HOME, and blames the architecture when it finds no nvcc.  A variable that

@@ -24,9 +24,8 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
 
 /*
  * Contiguous memory of one type is copied directly; otherwise the source's GPU packs and converts,
- * and the destination's unpacks.  'stream' is the destination's;
- * the source's GPU uses a stream of its own, ordered after earlier work on 'stream', before the
- * transfer.
+ * and the destination's unpacks.  'stream' is the destination's; the source's GPU uses a stream of
+ * its own, ordered after earlier work on 'stream', before the transfer.
  */
 static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
                                       mylib_device src_device, const mylib_layout *layout,

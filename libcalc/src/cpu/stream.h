@@ -9,6 +9,7 @@
 #include "counting.h"
 #include "cpu/avx512.h"
 
+/* STREAM_VECTOR stores to an aligned address. */
 #if defined(__AVX512F__)
 typedef __m512i stream_vector;
 #define LOAD_VECTOR(p) _mm512_loadu_si512(p)

@@ -165,7 +165,7 @@ static void run_tasks(job *j, int thread)
         j->task(j->context, thread, i);
 }
 
-/* The lock is held. */
+/* Keeps further workers from joining; the lock is held. */
 static void close_job(const job *j)
 {
     job **at = &open_jobs;

@@ -117,8 +117,8 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
 
 /*
  * Combines the results of 'parts' aligned groups of 2^k blocks each.  'partial' has the first part
- * of all outputs, then the second, ..., of type mylib_carrying_type(MYLIB_SUM, carrier).  The outputs are
- * operand 0 of the layout, GPU memory of type out_type.
+ * of all outputs, then the second, ..., of type mylib_carrying_type(MYLIB_SUM, carrier).  The
+ * outputs are operand 0 of the layout, GPU memory of type out_type.
  */
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
                                      mylib_type carrier, int64_t parts, void *partial,

@@ -341,9 +341,9 @@ static int max_cluster(int device)
 
 /*
  * Uses a cluster of thread blocks for each output that fits one.  It also combines the parts, which
- * saves the second launch: 3.6 us on an H200.  A thread block
- * takes one or two blocks of terms in turn; a second round of loads costs about 1 us.  If the warps
- * of one thread block can take all terms, and these are contiguous, there is no cluster.
+ * saves the second launch: 3.6 us on an H200.  A thread block takes one or two blocks of terms in
+ * turn; a second round of loads costs about 1 us.  If the warps of one thread block can take all
+ * terms, and these are contiguous, there is no cluster.
  */
 static void choose_cluster(int device, mylib_reduce_args *args)
 {

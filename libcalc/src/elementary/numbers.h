@@ -2,9 +2,9 @@
  * numbers.h - what the elementary functions are made of: fused multiply-add, sums and products with
  * their errors, numbers of twice the precision, powers of 2, roundings.
  *
- * Everything here but quotient_near() gives the same bits on every processor, if the compiler
- * neither contracts nor reassociates.  Choices are selections, so that loops become vector code;
- * only fma_emulated() branches, for far exponents.
+ * Everything here but quotient_near() gives the same bits on every processor, if rounding is to
+ * nearest and the compiler neither contracts nor reassociates.  Choices are selections, so that
+ * loops become vector code; only fma_emulated() branches, for far exponents.
  */
 #pragma once
 
