@@ -38,7 +38,7 @@ def header_version(header: Path) -> str:
 
 
 def missing_tools() -> dict[str, str]:
-    """Finds the tools that the build needs and the PATH lacks, and the error for each."""
+    """Finds the tools that the PATH lacks, and the error for each."""
     missing = {}
     version = re.search(r"cmake version (\d+)\.(\d+)", subprocess.getoutput("cmake --version"))
     if not version or (int(version[1]), int(version[2])) < (3, 24):
@@ -57,10 +57,7 @@ def missing_tools() -> dict[str, str]:
 
 
 def without_rpaths(command: list[str]) -> list[str]:
-    """Returns a linker command without the folders that Python, or LDFLAGS, would search.
-
-    Such a folder may hold another libmylib, or belong to someone else on another machine.
-    """
+    """Returns a linker command without rpaths, which may lead to another libmylib."""
     text = "\0".join(command)
     text = re.sub(r"(,--?rpath|,-R)\0-Wl,", r"\1,", text)  # the folder is in the next word
     text = re.sub(r",(--?rpath[=,]|-R,?)[^,\0]*", "", text)

@@ -1,7 +1,7 @@
 # Finds a CUDA toolkit, checks that it works, and enables the CUDA language with it.
 #
-# Sets MYLIB_HAS_CUDA (0 or 1), MYLIB_CUDA_VERSION, MYLIB_CUDA_ARCHITECTURES (for the user to read),
-# MYLIB_CUDA_SEARCHED (one line: the searched places) and MYLIB_CUDA_SUMMARY (lines for the log).
+# Sets MYLIB_HAS_CUDA (0 or 1) and, for users, MYLIB_CUDA_VERSION, MYLIB_CUDA_ARCHITECTURES,
+# MYLIB_CUDA_SEARCHED (one line) and MYLIB_CUDA_SUMMARY (lines of the log).
 #
 # The order: CMAKE_CUDA_COMPILER, CUDACXX, CUDA_HOME, CUDA_PATH, nvcc on the PATH, the usual places.
 # CMake alone ignores CUDA_HOME, and blames the architecture when it finds no nvcc.  A variable that
@@ -190,7 +190,7 @@ function(mylib_local_architectures nvcc architectures_var)
     string(REPLACE "." "" wanted "${capability}")
     set(best "")
     foreach(architecture IN LISTS known)
-      # Code for an older minor version runs; for an older major version its PTX is compiled by the driver.
+      # Code for an older minor version runs; for an older major one the driver compiles PTX.
       if(NOT architecture GREATER wanted AND NOT architecture LESS 61)
         set(best "${architecture}")
       endif()

@@ -1,5 +1,5 @@
 /*
- * config.c - version and build description; devices and memory calls that choose a backend.
+ * config.c - version and build description; memory calls that choose a backend.
  */
 #include <stdlib.h>
 #include <string.h>

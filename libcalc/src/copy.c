@@ -23,10 +23,9 @@ static mylib_status copy_packed(mylib_device device, void *stream, const mylib_l
 }
 
 /*
- * Copies between two GPUs.  Contiguous memory of one type is copied directly; otherwise the
- * source's GPU packs and converts, and the destination's unpacks.  'stream' is the destination's;
- * the source's GPU uses a stream of its own, ordered after earlier work on 'stream', before the
- * transfer.
+ * Contiguous memory of one type is copied directly; otherwise the source's GPU packs and converts,
+ * and the destination's unpacks.  'stream' is the destination's; the source's GPU uses a stream of
+ * its own, ordered after earlier work on 'stream', before the transfer.
  */
 static mylib_status copy_between_gpus(void *stream, mylib_device dst_device,
                                       mylib_device src_device, const mylib_layout *layout,
@@ -102,7 +101,7 @@ static int is_repeated(const mylib_layout *l, int k)
     return 0;
 }
 
-/* Adds a copy within a GPU to a launch; returns false if it is large or has more dimensions. */
+/* Returns false if a copy is large or has more dimensions. */
 static int add_piece(mylib_copies *copies, const mylib_layout *l, int64_t size)
 {
     const int inner = l->ndim - 1;
@@ -179,7 +178,6 @@ mylib_status mylib_copy_array(void *stream, const mylib_array *dst, const mylib_
     return copy_array(stream, dst, src, NULL);
 }
 
-/* Copies arrays whose number of dimensions and sizes along the axis have been checked. */
 static mylib_status copy_arrays(void *stream, const mylib_array *dst, const int64_t *strides,
                                 int axis, int count, const mylib_array *src)
 {

@@ -5,7 +5,7 @@
 
 #include "internal.h"
 
-/* Returns count / unit, rounded up.  Neither number is negative; `unit` is not 0. */
+/* Neither number is negative; `unit` is not 0. */
 static inline int64_t mylib_divide_up(int64_t count, int64_t unit)
 {
     return (count + unit - 1) / unit;
@@ -18,7 +18,6 @@ static inline int64_t mylib_round_up(int64_t count, int64_t multiple)
 
 static inline int64_t mylib_lesser(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Rounds a size up to whole cache lines. */
 #define MYLIB_LINE_NBYTES 64
 static inline size_t mylib_round_up_to_lines(size_t nbytes)
 {

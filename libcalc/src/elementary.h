@@ -10,17 +10,14 @@
  *
  * A function with hard arguments, which need a loop or a branch, defines three functions:
  * op_easy_s(x) is vector code and returns some value for any x, op_is_hard_s(x) returns 0 or 1, and
- * op_hard_s(x) computes the hard ones.  op_s(x) chooses.  MYLIB_HARD and MYLIB_HARD_BINARY list
- * them, as X(op, s).
+ * op_hard_s(x) computes the hard ones.  MYLIB_HARD and MYLIB_HARD_BINARY list them, as X(op, s).
  *
- * A function of f32 with a quick way defines another that takes the same arguments and returns a
- * t_quick: the value of op_f32(x), or a mark that it is unknown.  A function of f64 whose special
- * arguments take many steps defines op_ordinary_f64(x), which leaves them out and returns a
- * t_quick_f64.
+ * A function of f32 with a quick way defines another, which returns a t_quick: the value of
+ * op_f32(x), or a mark that it is unknown.  A function of f64 whose special arguments take many
+ * steps defines op_ordinary_f64(x), which leaves them out.
  *
- * A function that is long enough for two loops defines op_first_s(x), which returns a t_dd, and
- * op_second_s(x, y, first), which returns op_s(x, y) unless op_is_rare_s(x, y, first) is 1.  All
- * three are vector code.  MYLIB_IN_TWO_STEPS lists them.
+ * A function long enough for two loops defines op_first_s(x) and op_second_s(x, y, first), which
+ * returns op_s(x, y) unless op_is_rare_s(x, y, first) is 1.  All three are vector code.
  *
  * scripts/fits/NAME.py computes the constants of NAME.h and the errors of its fits; quick.py also
  * those of quick_f64.h.

@@ -17,7 +17,6 @@ mylib_status mylib_refuse_exponent(int64_t exponent)
                       exponent);
 }
 
-/* Refuses a negative number of a type. */
 static mylib_status check_number(mylib_type type, const void *number)
 {
     int64_t wide;
@@ -25,7 +24,7 @@ static mylib_status check_number(mylib_type type, const void *number)
     return wide < 0 ? mylib_refuse_exponent(wide) : MYLIB_OK;
 }
 
-/* Refuses a negative value of a program; the layout's inputs are set. */
+/* The layout's inputs are set. */
 static mylib_status check_values(const mylib_program *program, mylib_device device, void *stream,
                                  mylib_layout *l)
 {

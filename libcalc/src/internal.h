@@ -50,7 +50,6 @@ void mylib_end_cleanup(void);
             goto out; \
     } while (0)
 
-/* Returns MYLIB_ERR_ARGUMENT, with a message that names the argument, if a pointer is NULL. */
 #define RETURN_IF_NULL(pointer) \
     do { \
         if ((pointer) == NULL) \
@@ -71,8 +70,6 @@ static inline int mylib_op_is_reversed(mylib_op op)
  */
 static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 {
-    /* The number of rows from that operation to `op`. */
-    enum { BINARY = 0, UNARY = 0, UNARY_REAL = 0, COMPARE = 0, REVERSED = 2, LOGIC = 0, TEST = 0 };
     if (type == MYLIB_BOOL) {
         switch ((int)op) {
 #define AS(op, logical) \
@@ -82,28 +79,12 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 #undef AS
         }
     }
-    switch (op) {
-#define ROW(kind, op, set) \
-    case MYLIB_OP_##op: \
-        return (mylib_op)(MYLIB_OP_##op - kind);
-        MYLIB_OPS(ROW)
-#undef ROW
-    }
-    return op;
+    return mylib_op_is_reversed(op) ? (mylib_op)(op - 2) : op;
 }
 
-/* Tells whether an operation is a function: see ops.h. */
-static inline int mylib_is_function(int op)
-{
-    switch (op) {
-#define ROW(kind, op, set) case MYLIB_OP_##op:
-        MYLIB_FUNCTIONS(ROW)
-#undef ROW
-        return 1;
-    default:
-        return 0;
-    }
-}
+/* Tell whether an operation is a function, and an elementary one: they are the last rows. */
+static inline int mylib_is_function(int op) { return op >= MYLIB_OP_rint && op < MYLIB_OP_COUNT; }
+static inline int mylib_is_elementary(int op) { return op >= MYLIB_OP_sin && op < MYLIB_OP_COUNT; }
 
 /* Returns MYLIB_ERR_ARGUMENT if there is no such type. */
 mylib_status mylib_check_type(mylib_type type);
@@ -113,7 +94,6 @@ static inline int mylib_is_signed(mylib_type type)
     return type == MYLIB_I8 || type == MYLIB_I16 || type == MYLIB_I32 || type == MYLIB_I64;
 }
 
-/* Returns the type of the parts of a complex type; else the type itself. */
 static inline mylib_type mylib_part_type(mylib_type type)
 {
     return type == MYLIB_C64 ? MYLIB_F32 : type == MYLIB_C128 ? MYLIB_F64 : type;
@@ -248,7 +228,7 @@ static inline int mylib_is_conversion(const mylib_program *program)
  */
 int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 
-/* Returns the statement that copies input 0, converted. */
+/* Copies input 0, converted. */
 static inline mylib_statement mylib_conversion(mylib_type to, mylib_type from)
 {
     const mylib_statement s = {MYLIB_OPCODE_CONVERT, (uint8_t)to,
@@ -305,7 +285,7 @@ static inline void mylib_free_rows(mylib_strides *const *memory) { free(*memory)
     if ((rows) > MYLIB_FEW_ROWS) \
     RETURN_IF_ERROR(mylib_take_rows(&name, rows, &name##_memory))
 
-/* Copies a layout and its strides; *to already has rows of its own. */
+/* *to already has rows of its own. */
 void mylib_layout_copy(mylib_layout *to, const mylib_layout *from);
 
 /* Checks the arrays, broadcasts the inputs, and fills the layout in the arrays' order. */
@@ -325,13 +305,13 @@ void mylib_layout_simplify(mylib_layout *layout);
 
 void mylib_layout_swap(mylib_layout *layout, int d, int e);
 
-/* Tells whether operand k, of elements of 'size' bytes, is contiguous in the layout's order. */
+/* Tells whether operand k is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
 /* Begins a layout with the dimensions of another one; its operands are not set yet. */
 void mylib_layout_begin(mylib_layout *layout, const mylib_layout *like, int operands);
 
-/* Begins a layout of one dimension with n elements; its operands are not set yet. */
+/* The same with one dimension of n elements. */
 static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int operands)
 {
     layout->ndim = 1;
@@ -363,7 +343,7 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out
 /* Does what mylib_overlaps_itself() does, for elements of 'size' bytes. */
 int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
 
-/* Finds the lowest and the past-the-end address of operand k, whose elements have 'size' bytes. */
+/* Finds the lowest and the past-the-end address of operand k. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,
                          const char **end);
 
@@ -416,7 +396,6 @@ mylib_status mylib_check_device(mylib_device device);
 mylib_status mylib_check_device_of_call(mylib_device device);
 /* Does the same, but refuses the CPU: for the device of a stream. */
 mylib_status mylib_check_gpu(mylib_device device);
-/* Returns the ordinal of a GPU; for MYLIB_ALL_GPUS that of the first one. */
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
 mylib_status mylib_refuse_all_gpus(void);
 
@@ -481,7 +460,7 @@ typedef struct mylib_cpu_level {
     void (*stream_fence)(void); /* after a thread's last store past the cache */
 } mylib_cpu_level;
 
-/* The level in use: chosen once, or by mylib_set_cpu_level(). */
+/* The level in use. */
 const mylib_cpu_level *mylib_cpu(void);
 
 /*
@@ -512,7 +491,6 @@ mylib_status mylib_cpu_reduce(mylib_reduction reduction, const mylib_program *pr
 mylib_status mylib_cpu_fold_sum(mylib_type type, int64_t n, char *value, const char *a,
                                 int64_t a_stride);
 
-/* Called while a loop polls. */
 static inline void mylib_cpu_pause(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -522,7 +500,7 @@ static inline void mylib_cpu_pause(void)
 #endif
 }
 
-/* Returns how many threads the calling thread may use, including itself. */
+/* How many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
 /*
@@ -532,7 +510,7 @@ int mylib_cpu_threads(void);
 typedef void mylib_task(void *context, int thread, int64_t i);
 void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context);
 
-/* Copies elements of 'size' bytes between two strides: packs and unpacks pieces of arrays. */
+/* Copies elements of 'size' bytes between two strides. */
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
                         int64_t src_stride);
 

@@ -9,7 +9,6 @@
 #include "counting.h"
 #include "internal.h"
 
-/* Keeps functions that only failures call away from hot code. */
 #define COLD __attribute__((cold, noinline))
 
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape)
@@ -136,7 +135,6 @@ int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int6
            (uintptr_t)data >= (uintptr_t)below && (uintptr_t)data <= UINTPTR_MAX - (uintptr_t)above;
 }
 
-/* Fails with a message about the shape or the strides of an array that has elements. */
 COLD static mylib_status refuse_extent(const char *name, const mylib_array *array, int64_t count)
 {
     char text[MYLIB_SHAPE_TEXT];
@@ -190,7 +188,6 @@ mylib_status mylib_check_array(const char *name, const mylib_array *array)
     return check_and_count(name, array, &count);
 }
 
-/* Does what mylib_array_strides() does, for an array with `count` elements. */
 static void write_strides(const mylib_array *array, int64_t count, int64_t *strides)
 {
     if (count != 0 && array->strides != NULL) {
@@ -358,7 +355,7 @@ void mylib_layout_simplify(mylib_layout *l)
         }
     }
 
-    /* Insertion sort: stable, and there are few dimensions, mostly in order. */
+    /* Stable, and dimensions are mostly in order. */
     for (int d = 1; d < l->ndim; d++)
         for (int e = d; e > 0 && !is_outer(l, e - 1, e); e--)
             mylib_layout_swap(l, e - 1, e);
@@ -426,7 +423,6 @@ void mylib_layout_set_constant(mylib_layout *l, int k, const void *value)
     memset(l->strides[k], 0, sizeof *l->strides[k] * (size_t)l->ndim);
 }
 
-/* Returns the first dimension that has more than one index, or the last one. */
 static int outermost(const mylib_layout *l)
 {
     int d = 0;
@@ -489,7 +485,6 @@ typedef struct steps {
 /* Far more than usual layouts need; beyond it, the answer is "may overlap". */
 #define MAX_TRIALS 2000
 
-/* Tells whether a sum can be in [low, high]. */
 static int can_meet(const steps *term, int terms, int64_t reach, int64_t low, int64_t high,
                     int *trials)
 {
@@ -547,7 +542,7 @@ static int may_overlap(const mylib_layout *l, int k, size_t out_size, size_t in_
                     distance + (int64_t)in_size - 1, &trials);
 }
 
-/* Tells whether each step clears the extent of all steps after it. */
+/* Each step clears the extent of all steps after it. */
 static int are_nested(const steps *term, int terms, int64_t extent)
 {
     for (int t = terms - 1; t >= 0; t--) {

@@ -4,7 +4,6 @@
 #include "flags.h"
 #include "internal.h"
 
-/* Returns the worst overlap of the output with an input or with itself. */
 static mylib_overlap find_overlap(const mylib_program *program, const mylib_layout *layout)
 {
     mylib_overlap overlap = MYLIB_DISJOINT;
@@ -47,7 +46,6 @@ static mylib_status call_backend(const mylib_program *program, mylib_device devi
                : mylib_cuda_map_host(device.index, program, layout);
 }
 
-/* Computes a program over checked arrays, in the default floating-point mode. */
 static mylib_status map_layout(const mylib_program *program, mylib_device device, void *stream,
                                const mylib_array *out, const mylib_array *in, mylib_layout *layout,
                                const char *const *names)
@@ -196,7 +194,6 @@ mylib_status mylib_arange(void *stream, const mylib_array *out, const void *star
     return MYLIB_OK;
 }
 
-/* Computes one dimension on the CPU; in element order if operands overlap. */
 static mylib_status map_row(mylib_op op, mylib_type type, const mylib_program *program,
                             mylib_layout *layout)
 {

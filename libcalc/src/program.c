@@ -30,7 +30,7 @@ static mylib_status check_count(const char *what, int count, int least, int most
     return MYLIB_OK;
 }
 
-/* Returns a status, whose message begins with what is wrong: "step 3: ...". */
+/* Begins the message with "step 3: ". */
 static mylib_status locate(const char *what, int index, mylib_status st)
 {
     char reason[MYLIB_MESSAGE_SIZE];
@@ -61,7 +61,6 @@ static int step_arity(const mylib_step *s)
                                         : mylib_op_arity((mylib_op)s->op);
 }
 
-/* Checks a step that follows `values` values, and returns its result type. */
 static mylib_status check_step(const mylib_step *s, int values, uint8_t *type_ret)
 {
     int arity = step_arity(s);
@@ -103,7 +102,6 @@ typedef struct node {
     int32_t next;      /* the next conversion of the same node, or -1 */
 } node;
 
-/* A statement over nodes. */
 typedef struct draft {
     uint8_t opcode, type, operands;
     int32_t operand[3], result;
@@ -127,7 +125,7 @@ static int32_t add_node(compiler *c, int kind, int type, int index)
     return c->nodes++;
 }
 
-/* Adds a statement; returns the node of its result. */
+/* Returns the node of the result. */
 static int32_t add_statement(compiler *c, int opcode, int type, int result_type, int operands,
                              const int32_t *operand)
 {
@@ -157,7 +155,6 @@ static int32_t convert_constant(compiler *c, mylib_value from, int type)
     return add_node(c, MYLIB_VALUE_CONSTANT, type, c->constants++);
 }
 
-/* Returns a node as `type`: itself, or a conversion that all users share. */
 static int32_t convert_node(compiler *c, int32_t origin, int type)
 {
     const mylib_value from = c->node[origin].value;
@@ -197,7 +194,7 @@ static int invert_power_of_2(compiler *c, int32_t *divisor)
     return 1;
 }
 
-/* Makes the statements of one step; `node_of` has the nodes of all values before it. */
+/* `node_of` has the nodes of all values before the step. */
 static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *node_of,
                             int result_type)
 {
@@ -261,7 +258,7 @@ static void free_registers(compiler *c, const draft *d, int32_t index)
     }
 }
 
-/* Returns a value with its final index: used constants are renumbered without gaps. */
+/* Used constants are renumbered without gaps. */
 static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
                                mylib_program_constant *constant)
 {
@@ -275,7 +272,7 @@ static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
     return value;
 }
 
-/* Makes the program, in one allocation; returns NULL if memory runs out. */
+/* Returns NULL if memory runs out. */
 static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_types)
 {
     const size_t align = _Alignof(mylib_program_constant);
@@ -316,7 +313,7 @@ static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_ty
 
 /* ---- Creating ------------------------------------------------------------------------------ */
 
-/* Compiles checked steps; `type` has the type of each value.  Returns NULL if memory runs out. */
+/* `type` has the type of each value.  Returns NULL if memory runs out. */
 static mylib_program *compile(int inputs, const mylib_type *input_types, int constants,
                               const mylib_constant *constant, int steps, const mylib_step *step,
                               const uint8_t *type)
@@ -436,7 +433,6 @@ static void begin_operation(mylib_operation *o, mylib_type result_type, int inpu
     p->statement = o->statement;
 }
 
-/* Returns a value as `type`; a conversion goes through a register. */
 static mylib_value convert_value(mylib_operation *o, mylib_value v, mylib_type type)
 {
     mylib_program *p = &o->program;

@@ -181,7 +181,6 @@ static void set_terms(values *v, mylib_type type, mylib_type carrier)
     v->terms = &v->room;
 }
 
-/* Finds the shape to which the inputs, checked arrays, broadcast. */
 static mylib_status broadcast_inputs(values *v)
 {
     char a[MYLIB_SHAPE_TEXT], b[MYLIB_SHAPE_TEXT];
@@ -214,7 +213,6 @@ static mylib_status broadcast_inputs(values *v)
     return MYLIB_OK;
 }
 
-/* Checks that the values can be reduced to out's shape, and notes its extents. */
 static mylib_status check_shape(values *v, mylib_reduction reduction, const mylib_array *out)
 {
     const char *what = v->inputs == 1 ? v->names[1] : "the inputs";
@@ -376,7 +374,6 @@ static int has_zero(const mylib_layout *loops, int kept_ndim, mylib_type type)
     return 0;
 }
 
-/* Reduces arrays whose places and sizes have been checked. */
 static mylib_status reduce_layout(mylib_reduction reduction, const values *v, mylib_device device,
                                   void *stream, const mylib_array *out)
 {
@@ -436,7 +433,6 @@ static int is_exact_sum(mylib_reduction reduction, const values *v)
     return most > 0;
 }
 
-/* The common part of all entry points. */
 static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
                            const mylib_array *out)
 {

@@ -60,7 +60,6 @@ MYLIB_FN double approximate_inverse_root(double x)
     asm("rsqrt.approx.ftz.f64 %0, %1;" : "=d"(rough) : "d"(x));
     return rough;
 }
-/* Returns sqrt(x), for x > 0. */
 MYLIB_FN double root_of_positive(double x)
 {
     const double rough = approximate_inverse_root(x);

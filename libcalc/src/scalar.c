@@ -9,7 +9,6 @@
 #include "plain_functions.h"
 #include "warnings.h"
 
-/* Sets the message for a failed scalar operation, on either device. */
 static mylib_status explain(mylib_status st, mylib_op op)
 {
     switch (st) {
@@ -127,7 +126,7 @@ out:
     return explain_i64(st, op, b);
 }
 
-/* Runs the kernel of a type on one element; converts a result of another type back. */
+/* Converts a result of another type back. */
 static void run_kernel(mylib_op op, mylib_type type, const void *a, const void *b, void *result)
 {
     const mylib_cpu_level *cpu = mylib_cpu();

@@ -525,7 +525,6 @@ EXACT(square)
     return exact_multiply(a, a, result_ret);
 }
 
-/* Operations whose result always fits i64. */
 #define EXACT_VALUE(op, value) \
     EXACT(op) \
     { \

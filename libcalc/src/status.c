@@ -27,7 +27,6 @@ __attribute__((constructor(101))) static void make_key(void)
 
 static own *find_own(void) { return has_key ? pthread_getspecific(key) : NULL; }
 
-/* Returns the data of this thread, or NULL without memory. */
 static own *make_own(void)
 {
     own *o = find_own();

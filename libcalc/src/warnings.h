@@ -16,17 +16,8 @@ enum {
 /* Tells whether a function's result can be infinite or NaN though its operands are finite. */
 MYLIB_FN int can_warn(mylib_op op)
 {
-    switch ((int)op) {
-    case MYLIB_OP_nextafter:
-    case MYLIB_OP_reciprocal:
-    case MYLIB_OP_fmod:
-#define ROW(kind, op, set) case MYLIB_OP_##op:
-        MYLIB_ELEMENTARY_FUNCTIONS(ROW)
-#undef ROW
-        return 1;
-    default:
-        return 0;
-    }
+    return op >= MYLIB_OP_sin || op == MYLIB_OP_nextafter || op == MYLIB_OP_reciprocal ||
+           op == MYLIB_OP_fmod;
 }
 
 MYLIB_FN int is_pole(mylib_op op, double a)
@@ -47,7 +38,7 @@ MYLIB_FN int is_pole(mylib_op op, double a)
     }
 }
 
-/* Returns the warning for a result, or for a part of a complex one. */
+/* For a result, or a part of a complex one. */
 MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
 {
     if (result != result)
@@ -57,8 +48,7 @@ MYLIB_FN int warning_of(int has_nan, int is_finite, int is_pole, double result)
     return is_pole ? MYLIB_WARNS_DIVBYZERO : MYLIB_WARNS_OVERFLOW;
 }
 
-/* Returns the warning for op(a, b) == result; b is a for unary functions, and may be infinite for
-   nextafter. */
+/* For op(a, b) == result; b is a for unary functions, and may be infinite for nextafter. */
 MYLIB_FN int warning_of_real(mylib_op op, double a, double b, double result)
 {
     const int is_finite = fabs(a) < INFINITY && (op == MYLIB_OP_nextafter || fabs(b) < INFINITY);

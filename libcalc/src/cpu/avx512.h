@@ -2,7 +2,7 @@
  * avx512.h - AVX-512 intrinsics for loops that compilers vectorize badly or not at all: products of
  * complex numbers, f16 converted in registers, minima and maxima, and remainders of floats.
  *
- * For level v4 only.  A kernel here returns the bits and flags of the plain one.
+ * A kernel here returns the bits and flags of the plain one.
  */
 #pragma once
 
@@ -120,7 +120,6 @@ static inline __m512d product_c128(__m512d a, __m512d b)
     KERNEL(square_product_##s) { product_loops_##s(n, out, so, a, sa, a, sa); }
 PRODUCTS(c64)
 PRODUCTS(c128)
-#undef PRODUCTS
 
 /* ---- Vectors written out ------------------------------------------------------------------- */
 
@@ -158,7 +157,6 @@ static inline void store_lanes_f64(char *p, unsigned lanes, __m512d x)
 {
     _mm512_mask_storeu_pd(p, (__mmask8)lanes, x);
 }
-/* Puts one number in the used lanes, 1 in the others. */
 static inline __m512 repeat_lanes_f32(unsigned lanes, __m512 x)
 {
     return _mm512_mask_mov_ps(_mm512_set1_ps(1), (__mmask16)lanes, x);
@@ -234,7 +232,6 @@ static inline __m512d maximum_lanes_f64(__m512d x, __m512d y) { return lesser_f6
 VECTOR_LOOPS(f16)
 VECTOR_LOOPS(f32)
 VECTOR_LOOPS(f64)
-#undef VECTOR_LOOPS
 
 #define BINARY(op, s, lanes) \
     KERNEL(op##_vectors_##s) { vector_loops_##s(lanes, op##_kernel_##s, n, out, so, a, sa, b, sb); }
@@ -308,10 +305,8 @@ BINARY(maximum, f64, maximum_lanes_f64)
         for (ptrdiff_t i = 0; i < n; i += m) { \
             const ptrdiff_t left = n - i < m ? n - i : m; \
             const unsigned lanes = (1u << left) - 1; \
-            const vector_##s x = \
-                sa == 0 ? repeat_lanes_##s(lanes, x0) : load_lanes_##s(lanes, a + i * w); \
-            const vector_##s y = \
-                sb == 0 ? repeat_lanes_##s(lanes, y0) : load_lanes_##s(lanes, b + i * w); \
+            const vector_##s x = load_or_repeat_##s(lanes, x0, a + i * w, sa); \
+            const vector_##s y = load_or_repeat_##s(lanes, y0, b + i * w, sb); \
             if (remainder_is_plain_##s(x, y)) \
                 store_lanes_##s(out + i * w, lanes, remainder_vector_##s(x, y)); \
             else \
@@ -320,7 +315,6 @@ BINARY(maximum, f64, maximum_lanes_f64)
     }
 REMAINDER(f32, INT32_C, epi32, ps, 23, 100, 255)
 REMAINDER(f64, INT64_C, epi64, pd, 52, 900, 2047)
-#undef REMAINDER
 
 KERNEL(remainder_vectors_f16)
 {

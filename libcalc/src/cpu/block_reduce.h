@@ -77,8 +77,6 @@ static const uint32_t first_bits[2 * VECTOR_NBYTES / 4] = {~0u, ~0u, ~0u, ~0u, ~
 #endif
 VECTOR(f32, _mm512_mask_loadu_ps)
 VECTOR(f64, _mm512_mask_loadu_pd)
-#undef LOAD_FIRST
-#undef VECTOR
 
 /* ---- Sums and products of floats ----------------------------------------------------------- */
 
@@ -189,11 +187,7 @@ BLOCK(prod_block_f32, f32, 1, 1.0f, 1, TERM_SAME, *, fold_multiply_f32)
 BLOCK(prod_block_f64, f64, 1, 1.0, 1, TERM_SAME, *, fold_multiply_f64)
 BLOCK(dot_block_f32, f32, 1, -0.0f, 0, TERM_PRODUCT, +, fold_add_f32)
 BLOCK(dot_block_f64, f64, 1, -0.0, 0, TERM_PRODUCT, +, fold_add_f64)
-#undef TERM_PRODUCT
 #undef TERM_SAME
-#undef BLOCK
-#undef HALVE_LANES
-#undef FOLD
 
 BLOCK_KERNEL(sum_block_f16)
 {
@@ -301,18 +295,13 @@ NARROW_SUM(u8, _mm256_setzero_si256(), 0, ADD_BYTES, 64)
 NARROW_SUM(i8, _mm256_set1_epi8(INT8_MIN), INT8_MIN, ADD_BYTES, 64)
 NARROW_SUM(i16, _mm256_setzero_si256(), 0, ADD_PAIRS, 32)
 NARROW_SUM(u16, _mm256_set1_epi16(INT16_MIN), -INT16_MIN, ADD_PAIRS, 32)
-#undef ADD_PAIRS
-#undef ADD_BYTES
-#undef NARROW_SUM
 #else
 SUM(, i8)
 SUM(, i16)
 SUM(, u8)
 SUM(, u16)
 #endif
-#undef SUM
 EXACT_BLOCK(prod_block_u64, u64, t_u64, TERM_WIDENED, multiply_u64)
-#undef EXACT_BLOCK
 
 /* Adds rows of integers to the sums of their columns, a span of which stays in registers. */
 #define SUM_COLUMNS(s) \
@@ -346,12 +335,9 @@ SUM_COLUMNS(u8)
 SUM_COLUMNS(u16)
 SUM_COLUMNS(u32)
 SUM_COLUMNS(u64)
-#undef SUM_COLUMNS
-#undef TERM_WIDENED
 
 /* ---- Minima and maxima, complex products --------------------------------------------------- */
 
-/* Reduces n terms in the order of mylib.h, one by one. */
 #define IN_ORDER(name, s, COMBINE) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
     { \
@@ -375,7 +361,7 @@ SUM_COLUMNS(u64)
         memcpy(result, lane, sizeof *lane); \
     }
 
-/* Finds a NaN, else the least (or greatest: BETTER is >) of n numbers, in any order. */
+/* Finds a NaN, else the least (or greatest: BETTER is >) number. */
 #define EXTREME(name, s, BETTER) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \
     { \
@@ -498,7 +484,6 @@ SUM_COLUMNS(u64)
 MYLIB_TYPES(DT)
 #undef DT
 #undef NO_EXTREMES
-#undef EXACT_EXTREMES
 
 /*
  * Tells whether the terms include both 0 and -0; else stores the one that they include.  As an
@@ -520,7 +505,6 @@ MYLIB_TYPES(DT)
     }
 HAS_BOTH_ZEROS(f32, i32, u32)
 HAS_BOTH_ZEROS(f64, i64, u64)
-#undef HAS_BOTH_ZEROS
 FLOAT_EXTREME(minimum, f32, ps, min, <)
 FLOAT_EXTREME(maximum, f32, ps, max, >)
 FLOAT_EXTREME(minimum, f64, pd, min, <)
@@ -529,26 +513,14 @@ COMPLEX_EXTREME(minimum, c64)
 COMPLEX_EXTREME(maximum, c64)
 COMPLEX_EXTREME(minimum, c128)
 COMPLEX_EXTREME(maximum, c128)
-#undef COMPLEX_EXTREME
-#undef FLOAT_EXTREME
-#undef FLOAT_EXTREME_OF
-#undef V3
-#undef EXACT_EXTREME
-#undef EXTREME_OF_SPANS
-#undef CHOOSE
-#undef EXTREME
 
 #define COMPLEX_PRODUCT(s) \
     IN_ORDER(multiply_in_order_##s, s, multiply_##s) \
     BLOCK_KERNEL(prod_block_##s) { multiply_in_order_##s(n, result, a); }
 COMPLEX_PRODUCT(c64)
 COMPLEX_PRODUCT(c128)
-#undef COMPLEX_PRODUCT
-#undef IN_ORDER
 #undef TERM_SAME
-#undef CHUNK
 #undef SPAN_NBYTES
-#undef BLOCK_KERNEL
 
 END_WITHOUT_CHOICES
 
@@ -565,7 +537,6 @@ static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_
         MYLIB_TYPES(DT)
 #undef DT
 #undef NO_EXTREMES
-#undef EXTREMES
         CASE(PROD, I64, prod_block_u64)
         CASE(PROD, U64, prod_block_u64)
         CASE(PROD, F32, prod_block_f32)

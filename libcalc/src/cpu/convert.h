@@ -28,7 +28,6 @@
             PASTE(TO_, MYLIB_CLASS_##t)(t, out + i * wo, load_##s(a + i * w)); \
     }
 
-/* X(t, s) for every type s that is converted to t. */
 #define CONVERTED_TO(X, t) MYLIB_SET_INT(X, t) X(t, f32) X(t, f64) X(t, bool)
 #define NOT_CONVERTED_TO(X, t)
 #define CONVERSIONS(X, t) \
@@ -36,13 +35,6 @@
 #define DT(t, T) CONVERSIONS(CONVERSION, t)
 MYLIB_STORED_TYPES(DT)
 #undef DT
-#undef CONVERSION
-#undef TO_BOOL
-#undef TO_FLOAT
-#undef TO_UNSIGNED
-#undef TO_SIGNED
-#undef TO_INTEGER
-#undef load_bool
 
 #define COMPLEX_TO_BOOL(s) \
     static void bool_of_##s(ptrdiff_t n, char *out, const char *a) \
@@ -55,7 +47,6 @@ MYLIB_STORED_TYPES(DT)
     }
 COMPLEX_TO_BOOL(c64)
 COMPLEX_TO_BOOL(c128)
-#undef COMPLEX_TO_BOOL
 
 typedef void contiguous_conversion(ptrdiff_t n, char *out, const char *a);
 
@@ -75,9 +66,6 @@ static contiguous_conversion *lookup_conversion(mylib_type to, mylib_type from)
         return NULL;
     }
 }
-#undef CONVERSIONS
-#undef NOT_CONVERTED_TO
-#undef CONVERTED_TO
 
 /* Converts truths to f32 or f64; the rest after whole vectors without branches. */
 static void floats_of_bool(mylib_type to, ptrdiff_t n, char *out, const char *a)
@@ -133,7 +121,6 @@ static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out
 
 #define CONVERTED_NBYTES (HALF_BLOCK * (int)sizeof(double))
 
-/* Converts contiguous operands at once, other strides through contiguous blocks. */
 static void convert_blocks(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrdiff_t so,
                            const char *a, ptrdiff_t sa)
 {
@@ -190,4 +177,3 @@ static void convert(mylib_type to, mylib_type from, ptrdiff_t n, char *out, ptrd
     if (from >= MYLIB_F16 && (to <= MYLIB_U64 || to == MYLIB_BOOL))
         mylib_restore_flags(flags);
 }
-#undef CONVERTED_NBYTES

@@ -35,7 +35,7 @@ static mylib_block_reduce *v4_block_reduce(mylib_reduction reduction, mylib_type
 }
 #endif
 
-/* Lists the levels that this processor runs, best first; returns how many. */
+/* Returns how many levels this processor runs; lists them, best first. */
 static int find_levels(mylib_cpu_level levels[4])
 {
     int n = 0;

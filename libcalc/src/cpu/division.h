@@ -106,7 +106,7 @@ DIVISIONS_OF_LANES(16, uint16_t, int16_t, uint16_t, high_half_u16)
 DIVISIONS_OF_LANES(32, uint32_t, int32_t, uint32_t, high_half_u32)
 DIVISIONS_OF_LANES(64, uint64_t, int64_t, uint64_t, high_half_u64)
 
-/* Divides whole vectors, which compilers do not do well; returns the number of elements done. */
+/* Divide whole vectors, which compilers do not do well; return the number of elements done. */
 #define DIVIDE_VECTORS_16(division, d, n, out, a) 0
 #if !defined(__AVX2__)
 #define DIVIDE_VECTORS_32(division, d, n, out, a) 0
@@ -159,15 +159,12 @@ DIVISIONS_OF_LANES(v_u64, v_u64, v_i64, uint64_t, high_half_v_u64)
     }
 DIVIDE_VECTORS(v_u32, uint32_t)
 DIVIDE_VECTORS(v_u64, uint64_t)
-#undef DIVIDE_VECTORS
 #define DIVIDE_VECTORS_32(division, d, n, out, a) \
     divide_vectors_v_u32(division##_v_u32, d, n, out, a)
 #define DIVIDE_VECTORS_64(division, d, n, out, a) \
     divide_vectors_v_u64(division##_v_u64, d, n, out, a)
-#undef MULTIPLY_LOW_HALVES
 #undef VECTOR_NBYTES
 #endif
-#undef DIVISIONS_OF_LANES
 
 /*
  * out and a are contiguous.  8-bit types use lanes of 16 bits, so that the signed form fits all
@@ -244,9 +241,6 @@ ARRAY_LOOPS(i32, int32_t, double, INT32_MIN)
 ARRAY_LOOPS(u8, int32_t, float, 0)
 ARRAY_LOOPS(u16, int32_t, float, 0)
 ARRAY_LOOPS(u32, uint32_t, double, 0)
-#undef ARRAY_LOOPS
-#undef HAS_OTHER_SIGN
-#undef DIVISION_BLOCK
 
 #define BY_ARRAY(op, s) \
     NOINLINE KERNEL(op##_by_array_##s) \
@@ -303,11 +297,3 @@ DIVISION(divide)
 DIVISION(floor_divide)
 DIVISION(remainder)
 #undef DIVISION
-#undef DIVISION_OF_64_BITS
-#undef DIVISION_OF
-#undef DIVISION_KERNEL
-#undef BY_ARRAY
-#undef BY_NUMBER
-#undef DIVIDE_VECTORS_64
-#undef DIVIDE_VECTORS_32
-#undef DIVIDE_VECTORS_16

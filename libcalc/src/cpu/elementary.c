@@ -6,8 +6,7 @@
  * floating-point exceptions, which the functions raise at random: those to report are found from
  * operands and results (warnings.h).
  *
- * A function is a loop over whole groups of contiguous elements.  Everything else goes through
- * packed blocks: strided operands, single numbers, and the elements after the last whole group.
+ * A function is a loop over whole groups of contiguous elements; all else is packed in blocks.
  *
  * With -DMYLIB_ELEMENTARY_OF=LEVEL it compiles only the plain functions, and uses that level's
  * elementary ones.
@@ -31,7 +30,7 @@
    of a unary function is run_function()'s. */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
-/* Returns the floating-point flags of n contiguous elements; `b` is `a` for unary functions. */
+/* Returns the flags of n contiguous elements; `b` is `a` for unary functions. */
 typedef int function_flags(mylib_op op, ptrdiff_t n, const char *out, const char *a, const char *b);
 
 typedef struct function {
@@ -42,7 +41,7 @@ typedef struct function {
     ptrdiff_t size, out_size, group; /* bytes of an element, and elements of a group */
 } function;
 
-/* Copies m elements, and pads the group by repeating the last one. */
+/* Pads the group by repeating the last element. */
 static void pack(const function *f, ptrdiff_t m, ptrdiff_t padded, char *to, const char *from,
                  ptrdiff_t stride)
 {
@@ -105,7 +104,6 @@ static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
  * do.  A pole is at 0, at -1, or at 1 and -1.
  */
 #define DEFINE_FLAGS(s, U, INFINITE, ONE) \
-    /* Tells whether a result is infinite or NaN. */ \
     NOINLINE static int is_any_special_##s(ptrdiff_t n, const char *out) \
     { \
         U found = 0; \
@@ -148,7 +146,6 @@ static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
 DEFINE_FLAGS(f16, uint16_t, 0x7c00, 0x3c00)
 DEFINE_FLAGS(f32, uint32_t, 0x7f800000, 0x3f800000)
 DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
-#undef DEFINE_FLAGS
 
 #define DEFINE_COMPLEX_FLAGS(s, r) \
     NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
@@ -168,7 +165,6 @@ DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
     }
 DEFINE_COMPLEX_FLAGS(c64, f32)
 DEFINE_COMPLEX_FLAGS(c128, f64)
-#undef DEFINE_COMPLEX_FLAGS
 
 /* ---- Functions of floats and of complex numbers -------------------------------------------- */
 
@@ -264,7 +260,6 @@ MOVES(2)
 MOVES(4)
 MOVES(8)
 MOVES(16)
-#undef MOVES
 KERNEL(ones_1)
 {
     static const char one[1] = {1};
@@ -272,7 +267,6 @@ KERNEL(ones_1)
     mylib_copy_strided(1, n, out, so, one, 0);
 }
 
-/* Returns the kernel of such a function, else `otherwise`. */
 static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t size,
                                            mylib_kernel *otherwise)
 {
@@ -303,7 +297,6 @@ static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t s
     default:
         return otherwise;
     }
-#undef OF_SIZE
 }
 
 /* ---- The table ----------------------------------------------------------------------------- */
@@ -399,10 +392,8 @@ MYLIB_HARD(HARD)
 MYLIB_HARD_ON_CPU(HARD)
 MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_HARD_BINARY_ON_CPU(HARD_BINARY)
-#undef HARD_BINARY
 #undef HARD
 
-/* Elements between the two loops of a function in two steps. */
 #define CHUNK 256
 
 /* A processor keeps more elements of a short loop in flight; rare arguments repeat a chunk. */
@@ -529,8 +520,6 @@ MYLIB_LANES_BINARY(LANES_BINARY)
 #undef LANES_BINARY
 #undef LANES
 #endif
-#undef QUICK_BINARY
-#undef QUICK_WIDE
 #undef ORDINARY
 #undef QUICK
 #endif
@@ -583,7 +572,6 @@ typedef struct own_loop {
     ptrdiff_t group;
 } own_loop;
 
-/* Returns the best loop, or `otherwise`. */
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
 #if defined(MYLIB_HAS_QUICK)

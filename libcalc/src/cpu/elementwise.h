@@ -54,7 +54,6 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
         } \
     }
 
-/* From type s to type r. */
 #define UNARY_LOOPS(name, s, r) \
     static ALWAYS_INLINE void name(t_##r (*op)(t_##s), int is_long, ptrdiff_t n, char *out, \
                                    ptrdiff_t so, const char *a, ptrdiff_t sa) \
@@ -83,11 +82,8 @@ static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
 MYLIB_TYPES(DT)
 #undef DT
 #undef NO_LOOPS
-#undef LOOPS
 UNARY_LOOPS(modulus_loops_c64, c64, f32)
 UNARY_LOOPS(modulus_loops_c128, c128, f64)
-#undef UNARY_LOOPS
-#undef BINARY_LOOPS
 
 #define BINARY(op, s) \
     KERNEL(op##_kernel_##s) \
@@ -122,7 +118,7 @@ UNARY_LOOPS(modulus_loops_c128, c128, f64)
 typedef void group_comparison(ptrdiff_t n, char *out, const char *a, ptrdiff_t sa, const char *b,
                               ptrdiff_t sb);
 
-/* Compares n elements of w bytes: contiguous ones in whole groups, the rest one by one. */
+/* Compares contiguous elements in whole groups, the rest one by one. */
 NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one, ptrdiff_t w,
                              ptrdiff_t n, char *out, ptrdiff_t so, const char *a, ptrdiff_t sa,
                              const char *b, ptrdiff_t sb)
@@ -177,7 +173,6 @@ NOINLINE static void compare(group_comparison *groups, mylib_kernel *one_by_one,
 MYLIB_TYPES(DT)
 #undef DT
 #undef NO_LOOPS
-#undef GROUP_LOOPS
 
 #define COMPARE(op, s) \
     COMPARE_ONE_BY_ONE(op, s) \
@@ -259,7 +254,6 @@ static inline void split_two_c128(double *re, double *im, const char *p, const c
     }
 PART_LOOPS(c64, f32)
 PART_LOOPS(c128, f64)
-#undef PART_LOOPS
 
 #define COMPARE_PARTS(op, s) \
     COMPARE_ONE_BY_ONE(op, s) \
@@ -270,7 +264,7 @@ PART_LOOPS(c128, f64)
 
 /* ---- Tests --------------------------------------------------------------------------------- */
 
-/* A test of one element is a comparison that ignores its second operand (the first again). */
+/* A test is a comparison that ignores its second operand (the first again). */
 #define TEST_AS_COMPARISON(op, s, C) \
     static inline int op##_first_##s(t_##s a, t_##s b) { return (void)b, op##_##s(a); } \
     C(op##_first, s) \
@@ -290,22 +284,7 @@ PART_LOOPS(c128, f64)
 #define ROW(kind, op, set) MYLIB_SET_##set(DEFINE_##kind, op)
 MYLIB_ARITHMETIC(ROW)
 #undef ROW
-#undef DEFINE_TEST
-#undef DEFINE_LOGIC
-#undef DEFINE_REVERSED
-#undef DEFINE_COMPARE
-#undef DEFINE_UNARY_REAL
-#undef DEFINE_UNARY
-#undef DEFINE_BINARY
-#undef TEST_PARTS
-#undef TEST
-#undef TEST_AS_COMPARISON
-#undef COMPARE_PARTS
-#undef COMPARE
-#undef COMPARE_ONE_BY_ONE
-#undef MODULUS
 #undef UNARY
 #undef BINARY
-#undef GROUP
 
 END_WITHOUT_CHOICES

@@ -39,7 +39,6 @@ static inline uint32_t bits16_from_f32(float x, uint32_t *overflow, uint32_t *un
 }
 #endif
 
-/* Converts f16 at any address to f32. */
 NOINLINE static void widen(ptrdiff_t n, float *dst, const char *src)
 {
     ptrdiff_t i = 0;
@@ -82,7 +81,7 @@ NOINLINE static void narrow(ptrdiff_t n, char *dst, const float *src)
 #endif
 }
 
-/* Converts f16 with a stride to f32, through `packed`, which holds a block. */
+/* `packed` holds a block. */
 static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t stride, char *packed)
 {
     if (stride != sizeof(t_f16)) {
@@ -141,7 +140,7 @@ static void half_kernel(mylib_kernel *kernel, int binary, int is_function, ptrdi
     }
 }
 
-/* Does the same with a comparison of f32, whose result needs no conversion; raises no flags. */
+/* Does the same with a comparison of f32; raises no flags. */
 static void half_comparison(mylib_kernel *kernel, ptrdiff_t n, char *out, ptrdiff_t so,
                             const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)
 {

@@ -39,7 +39,6 @@ PACKED_KERNELS(PACKED)
 
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
-/* Returns a better form than the table's, or NULL. */
 static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
@@ -65,7 +64,6 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
         CASE(remainder, f16, REMAINDER_OF(f16))
         VECTORS(square)
         VECTORS(sqrt)
-#undef VECTORS
         CASE(negative, f16, negative_sign_f16)
         CASE(absolute, f16, absolute_sign_f16)
 #define PACKED(op, s, least, binary, wo, kernel) CASE(op, s, op##_packed_##s)
@@ -87,7 +85,7 @@ static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
     }
 }
 
-/* Looks up the kernels of functions, in cpu/elementary.c. */
+/* In cpu/elementary.c. */
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type);
 
 /* Tells whether an operation is the same for signed and unsigned numbers, modulo 2^N. */

@@ -20,7 +20,6 @@ typedef struct t_lanes {
     __mmask16 is_rare;
 } t_lanes;
 
-/* 16 numbers as f64. */
 typedef struct t_f64_pair {
     __m512d a, b;
 } t_f64_pair;
@@ -256,10 +255,8 @@ LANES(cosh, is_beyond_limit(x, 89))
  * log(1 + r).  In the part of 1, c is 1, so r keeps all bits.
  */
 static const double lanes_inverses[16] = {
-    0x1.47ae147ae147bp0,  0x1.3b13b13b13b14p0,  0x1.2f684bda12f68p0,  0x1.2492492492492p0,
-    0x1.1a7b9611a7b96p0,  0x1.1111111111111p0,  0x1.0842108421084p0,  0x1p0,
-    0x1.e1e1e1e1e1e1ep-1, 0x1.c71c71c71c71cp-1, 0x1.af286bca1af28p-1, 0x1.999999999999ap-1,
-    0x1.8618618618618p-1, 0x1.745d1745d1746p-1, 0x1.642c8590b2164p-1, 0x1.5555555555555p-1,
+    32. / 25, 32. / 26, 32. / 27, 32. / 28, 32. / 29, 32. / 30, 32. / 31, 32. / 32,
+    32. / 34, 32. / 36, 32. / 38, 32. / 40, 32. / 42, 32. / 44, 32. / 46, 32. / 48,
 };
 static const double lanes_log2[16] = {
     -0x1.6cb0f6865c8ebp-2, -0x1.32bfee370ee6ap-2, -0x1.f5fd8a9063e32p-3, -0x1.8a8980abfbd3p-3,
@@ -557,12 +554,11 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 
 /* ---- Loops --------------------------------------------------------------------------------- */
 
-/* Computes 16 values, from operands `at` bytes behind the first. */
+/* From operands `at` bytes behind the first. */
 #define LANES_OF_ONE(op, at) op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)))
 #define LANES_OF_TWO(op, at) \
     op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)), _mm512_loadu_ps(b + (at)), \
                load_wide(b + (at)))
-/* Computes 32 elements at once; returns whether any is rare. */
 #define LANES_LOOP(op, of) \
     NOINLINE static uint32_t op##_lanes_loop_f32(ptrdiff_t groups, uint32_t *restrict is_rare, \
                                                  char *restrict out, const char *restrict a, \

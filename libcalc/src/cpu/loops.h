@@ -128,8 +128,6 @@ enum { MYLIB_STORED_TYPES(DT) };
 #define DT(s, S) BY_CLASS(s, ACCESS_WHOLE, ACCESS_WHOLE, ACCESS_WHOLE, ACCESS_PARTS)(s)
 MYLIB_TYPES(DT)
 #undef DT
-#undef ACCESS_PARTS
-#undef ACCESS_WHOLE
 
 /* ---- Packing ------------------------------------------------------------------------------- */
 
@@ -149,9 +147,7 @@ PACK(u8)
 PACK(u16)
 PACK(u32)
 PACK(u64)
-#undef PACK
 
-/* Copies n elements of w bytes that are `stride` apart to a block of memory. */
 static void pack_strided(ptrdiff_t w, ptrdiff_t n, char *dst, const char *src, ptrdiff_t stride)
 {
     const int is_reversed = stride == -w;

@@ -15,7 +15,6 @@
 
 /* ---- The program of the terms -------------------------------------------------------------- */
 
-/* Appends a conversion of the result to another type. */
 static void add_conversion(mylib_terms_program *x, mylib_type type)
 {
     mylib_program *p = &x->program;
@@ -38,7 +37,7 @@ static void add_conversion(mylib_terms_program *x, mylib_type type)
     p->result_type = (uint8_t)type;
 }
 
-/* Makes a program that computes p and converts its results to `type` and then to `to`. */
+/* The program converts the results of p to `type` and then to `to`. */
 static mylib_status make_terms(mylib_terms_program *x, const mylib_program *p, mylib_type type,
                                mylib_type to)
 {
@@ -79,7 +78,6 @@ static void find_term_inputs(mylib_reducer *r, int is_along)
     r->term_inputs = is_dot || p->statements == 1 ? last->operands : 0;
 }
 
-/* Binds the program of the terms to the strides of the chosen way. */
 static mylib_status bind_terms(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -114,7 +112,7 @@ static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
                : type;
 }
 
-/* Tells whether a program may raise flags, so that all its terms have to be computed. */
+/* Tells whether a program may raise flags: then all its terms have to be computed. */
 static int may_raise(const mylib_program *p)
 {
     const mylib_statement *s = p->statement, *end = s + p->statements;
@@ -137,7 +135,6 @@ static void find_truths(mylib_reducer *r, const mylib_program *p, mylib_type typ
                     (is_extreme || (r->reduction == MYLIB_SUM && r->carrier <= MYLIB_U64));
 }
 
-/* Finds the block kernel, and makes the terms that it takes. */
 static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program, mylib_type type)
 {
     mylib_type block_type =
@@ -177,7 +174,6 @@ static void choose_groups(mylib_reducer *r, int64_t tasks, int64_t wanted)
     }
 }
 
-/* Combines the groups of each output pairwise, and stores the results. */
 static void combine_groups(const mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;

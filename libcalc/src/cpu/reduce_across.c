@@ -65,7 +65,6 @@ static int suits_across(const mylib_reducer *r, int d)
 
 #define LANE_SLOTS 10 /* rows that reduce_lane() and reduce_runs() hold at most */
 
-/* Chooses the fastest dimension that is long enough.  The choice does not change the result. */
 void mylib_choose_across(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
@@ -180,7 +179,7 @@ static row reduce_runs(const strip *s, int64_t l, int64_t lanes, int slot)
     return combine_rows(s, left, reduce_runs(s, next, lanes / 2, slot + 1), slot);
 }
 
-/* Returns the result of all terms in turn: the order of integers does not matter. */
+/* For integers, whose order does not matter. */
 static row reduce_in_turn(const strip *s)
 {
     row sum = load_row(s, 0, 0);
@@ -197,7 +196,6 @@ static int64_t narrow_lanes(const strip *s, int64_t t)
     return mylib_lesser(s->terms - t, MYLIB_BLOCK_LANES);
 }
 
-/* Returns these rows: in the input, or computed in `to`. */
 static const char *narrow_rows(const strip *s, int64_t t, char *to)
 {
     const mylib_reducer *r = s->r;
@@ -269,7 +267,7 @@ static void reduce_columns(const strip *s, int64_t begin, int64_t end)
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
 
-/* Returns the rows of `room` that reduce blocks; the levels of the tree follow them. */
+/* Returns the rows of `room` below the levels of the tree. */
 static int64_t room_rows(const mylib_reducer *r)
 {
     if (!r->is_narrow)

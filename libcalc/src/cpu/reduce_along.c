@@ -12,7 +12,6 @@
 
 /* ---- Gathering ----------------------------------------------------------------------------- */
 
-/* Tells whether input k can be read in place: its terms are contiguous and have term_type. */
 static int is_in_place(const mylib_reducer *r, int k)
 {
     const mylib_layout *l = r->layout;
@@ -58,7 +57,6 @@ static inline int64_t find_lines(const mylib_reducer *r, int k, const char *firs
     return x->lines * x->n;
 }
 
-/* Gathers elements [t, t + n) of input k, converted to `type`, in `buffer`. */
 static void gather(const mylib_reducer *r, int k, const char *first, int64_t t, int64_t n,
                    mylib_type type, char *buffer)
 {
@@ -204,7 +202,7 @@ static void compute_terms(const mylib_reducer *r, const source *s, int64_t t, in
     }
 }
 
-/* Returns n contiguous elements of input k from t on as term_type: in place, or in `buffer`. */
+/* Returns n elements of input k from t on as term_type: in place, or in `buffer`. */
 static const char *load_terms(const mylib_reducer *r, const source *s, int k, int64_t t, int64_t n,
                               char *buffer)
 {
@@ -224,7 +222,6 @@ static const char *load_terms(const mylib_reducer *r, const source *s, int k, in
     return buffer;
 }
 
-/* Gathers the blocks from `block` on that fit the panel, before `end`. */
 static void fill_panel(const mylib_reducer *r, source *s, int64_t block, int64_t end)
 {
     int64_t last = mylib_lesser(block + r->panel, end) - 1;
@@ -251,7 +248,6 @@ static size_t buffer_nbytes(const mylib_reducer *r, int i)
 
 /* ---- Reducing ------------------------------------------------------------------------------ */
 
-/* Seeks or counts the true elements of n terms from t on, in place. */
 static void reduce_truths(const mylib_reducer *r, const source *s, int64_t t, int64_t n,
                           char *result)
 {

@@ -1,6 +1,5 @@
 /*
- * reducer.c - the common parts of all tasks of a reduction: gets memory, stores results, and
- * finds the first of equal terms.
+ * reducer.c - the common parts of all tasks of a reduction.
  */
 #include "cpu/reducer.h"
 #include "flags.h"
@@ -68,7 +67,6 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
     }
 TAKE_FIRST(c64)
 TAKE_FIRST(c128)
-#undef TAKE_FIRST
 
 void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms)
 {

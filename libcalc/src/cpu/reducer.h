@@ -91,10 +91,7 @@ void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char
 
 /* ---- reduce_along.c, reduce_across.c ------------------------------------------------------- */
 
-/* Decides whether to gather inputs, and how many blocks at a time. */
 void mylib_choose_panel(mylib_reducer *r);
-
-/* Decides whether to go across the outputs, and along which dimension. */
 void mylib_choose_across(mylib_reducer *r);
 
 /* Task i of a reducer: one group of blocks, of a share of the outputs or of a strip. */
@@ -180,7 +177,7 @@ static inline void group_blocks(const mylib_reducer *r, int64_t g, int64_t *begi
     *end = mylib_lesser(*begin + r->group, r->blocks);
 }
 
-/* Combines `width` contiguous values at *a with those at *b, in *a. */
+/* Combines values at *a with those at *b, in *a. */
 static inline void combine(const mylib_reducer *r, int64_t width, char *a, const char *b)
 {
     r->combine(width, a, r->size, a, r->size, b, r->size);
@@ -217,7 +214,6 @@ static inline void block_tree_add(const mylib_reducer *r, block_tree *tree, char
     tree->blocks++;
 }
 
-/* Returns the result of all blocks, at least one. */
 static inline char *block_tree_result(const mylib_reducer *r, block_tree *tree)
 {
     int k = 0;

@@ -26,7 +26,6 @@ typedef struct cpu_run {
 
 /* ---- Ranges and threads -------------------------------------------------------------------- */
 
-/* Runs elements [begin, end) of the layout's order, on thread number `thread`. */
 static void run_range(const cpu_run *r, int thread, int64_t begin, int64_t end, int bypass)
 {
     const mylib_row_program *rp = r->rp;
@@ -62,7 +61,6 @@ static void run_range(const cpu_run *r, int thread, int64_t begin, int64_t end, 
 /* A virtual machine may report the cache of the whole host, which it shares with others. */
 #define MOST_CACHE_NBYTES (32 * 1024 * 1024)
 
-/* Returns the size beyond which the last-level cache does not help a second pass over operands. */
 static int64_t cache_nbytes(void)
 {
     static _Atomic int64_t known_nbytes; /* every thread writes the same value */
@@ -183,7 +181,6 @@ static int long_dimension(const mylib_program *p, const mylib_layout *l)
     return is_short && l->shape[longest] >= COLUMN ? longest : -1;
 }
 
-/* Cuts a layout down to `size` elements from `begin` on in dimension d. */
 static void cut_dimension(mylib_layout *l, int d, int64_t begin, int64_t size)
 {
     l->count = l->count / l->shape[d] * size;
@@ -192,7 +189,6 @@ static void cut_dimension(mylib_layout *l, int d, int64_t begin, int64_t size)
         l->data[k] += begin * l->strides[k][d];
 }
 
-/* Returns how many elements of the innermost dimension a tile has, square or wider. */
 static int64_t tile_width(const mylib_program *p, int64_t columns)
 {
     int64_t width = TILE;
@@ -244,7 +240,6 @@ static mylib_status run_tiles(const cpu_run *whole, int d, int64_t height, int64
 
 /* ---- Entry points -------------------------------------------------------------------------- */
 
-/* Binds a program to the rows of a layout, with memory for `threads` threads. */
 static mylib_status cpu_run_init(cpu_run *r, mylib_row_program *rp, const mylib_program *p,
                                  const mylib_layout *l, int threads)
 {

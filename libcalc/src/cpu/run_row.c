@@ -211,7 +211,7 @@ void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data)
         move_operands(rp, -done, data);
 }
 
-/* Returns the loop over whole lines for the last statement, or NULL if it has none. */
+/* Returns the loop of the last statement, or NULL. */
 static mylib_line_loop *find_lines(const mylib_row_program *rp, const char *out)
 {
     const mylib_call *c = &rp->calls[rp->program->statements - 1];
@@ -222,7 +222,7 @@ static mylib_line_loop *find_lines(const mylib_row_program *rp, const char *out)
     return rp->cpu->lines((mylib_op)c->opcode, (mylib_type)c->to);
 }
 
-/* Runs a statement for n elements: whole lines past the cache, others as usual. */
+/* Runs whole lines past the cache, other elements as usual. */
 static void run_call_in_lines(const mylib_row_program *rp, const mylib_call *c,
                               mylib_line_loop *lines, int64_t n, char *const *data)
 {
@@ -279,16 +279,11 @@ static const mylib_call *run_block_ahead(const mylib_row_program *rp, int64_t n,
 static int has_elementary_function(const mylib_program *p)
 {
     for (int i = 0; i < p->statements; i++)
-        switch (p->statement[i].opcode) {
-#define ROW(kind, op, set) case MYLIB_OP_##op:
-            MYLIB_ELEMENTARY_FUNCTIONS(ROW)
-#undef ROW
+        if (mylib_is_elementary(p->statement[i].opcode))
             return 1;
-        }
     return 0;
 }
 
-/* Returns the elements of a block, a multiple of 64. */
 static int64_t bypass_block(const mylib_row_program *rp)
 {
     const mylib_program *p = rp->program;

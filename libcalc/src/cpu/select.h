@@ -36,7 +36,6 @@ SELECT(u8)
 SELECT(u16)
 SELECT(u32)
 SELECT(u64)
-#undef SELECT
 
 static void select_c128(ptrdiff_t n, char *out, ptrdiff_t so, const char *mask, ptrdiff_t sm,
                         const char *a, ptrdiff_t sa, const char *b, ptrdiff_t sb)

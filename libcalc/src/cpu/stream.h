@@ -97,10 +97,6 @@ static ALWAYS_INLINE void stream_narrow_line(char *dst, const float *src)
     for (size_t i = 0; i < LINE / sizeof(t_f16); i += HALVES)
         STREAM_HALVES((vector_of_halves *)dst + i / HALVES, NARROW(src + i));
 }
-#undef HALVES
-#undef STREAM_HALVES
-#undef NARROW
-#undef WIDEN
 #define IN_FLOATS(op, s) \
     LINES(op, s, _Alignas(LINE) float x[LINE / sizeof(t_f16)]; \
           _Alignas(LINE) float y[LINE / sizeof(t_f16)]; const ptrdiff_t size = sizeof(float); \
@@ -154,15 +150,9 @@ static inline void stream_lanes_f64(char *p, __m512d x) { _mm512_stream_pd((doub
     LANE_OPS(LANES)
 LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)
 #undef LANES
-#undef IN_FLOATS
 #undef UNARY
 #undef BINARY
-#undef LOOP
-#undef LINES
-#undef LINE
 #endif
-#undef STREAM_VECTOR
-#undef LOAD_VECTOR
 
 static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
 {
@@ -179,10 +169,6 @@ static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)
         return op##_lines_##s;
         LINE_OPS(CASE, CASE, CASE, CASE)
 #undef CASE
-#undef LINE_OPS
-#undef LANE_OPS
-#undef NUMBERS
-#undef FLOATS
     }
 #endif
     (void)op, (void)type;

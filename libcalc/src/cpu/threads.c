@@ -165,7 +165,7 @@ static void run_tasks(job *j, int thread)
         j->task(j->context, thread, i);
 }
 
-/* Keeps further workers from joining a job; the lock is held. */
+/* Keeps further workers from joining; the lock is held. */
 static void close_job(const job *j)
 {
     job **at = &open_jobs;
@@ -184,7 +184,6 @@ static job *find_job(void)
     return open_jobs;
 }
 
-/* The main function of a worker: joins one job after the other. */
 static void *work(void *unused)
 {
     (void)unused;
@@ -273,7 +272,6 @@ static void open_job(job *j)
     pthread_mutex_unlock(&lock);
 }
 
-/* Closes a job, and waits for its workers. */
 static void end_job(job *j)
 {
     pthread_mutex_lock(&lock);

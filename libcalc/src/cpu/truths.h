@@ -78,7 +78,6 @@ TRUTHS(u8)
 TRUTHS(u16)
 TRUTHS(u32)
 TRUTHS(u64)
-#undef TRUTHS
 
 /* An element of 16 bytes is true if one of its halves is. */
 #define LOAD_PAIR(p) (load_u64(p) | load_u64((p) + 8))
@@ -191,7 +190,6 @@ COLUMNS(u16, u16, 2, load_u16)
 COLUMNS(u32, u32, 4, load_u32)
 COLUMNS(u64, u64, 8, load_u64)
 COLUMNS(pairs, u64, 16, LOAD_PAIR)
-#undef COLUMNS
 
 static void truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows,
                               ptrdiff_t row_stride, ptrdiff_t columns, const char *p,
@@ -215,12 +213,10 @@ static void truths_of_columns(mylib_truths what, mylib_type type, ptrdiff_t rows
     default:
         ANSWER(pairs, u64, INT64_MAX);
     }
-#undef ANSWER
 }
 
 #define PACK_NBYTES 4096
 
-/* Answers for n elements with a byte stride: packs them, block by block. */
 static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const char *p,
                       ptrdiff_t stride)
 {
@@ -240,9 +236,4 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 }
 
 #undef PACK_NBYTES
-#undef LOAD_PAIR
-#undef ROWS_PER_COUNT
-#undef SPANS_PER_COUNT
-#undef SPANS_PER_LOOK
-#undef PIECE_NBYTES
 #undef SPAN_NBYTES

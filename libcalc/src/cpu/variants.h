@@ -44,7 +44,6 @@ PAIRS(add, c64, f32)
 PAIRS(add, c128, f64)
 PAIRS(subtract, c64, f32)
 PAIRS(subtract, c128, f64)
-#undef PAIRS
 
 /* ---- Quiet minima and maxima ---------------------------------------------------------------- */
 
@@ -58,7 +57,6 @@ PAIRS(subtract, c128, f64)
     QUIET(op, c128, op##_kernel_c128)
 QUIETS(minimum)
 QUIETS(maximum)
-#undef QUIETS
 #undef QUIET
 
 /* ---- Remainders of f32 --------------------------------------------------------------------- */
@@ -109,7 +107,6 @@ KERNEL(remainder_blocks_f32)
 }
 KERNEL(remainder_blocks_f16) { half_kernel(remainder_blocks_f32, 1, 0, n, out, so, a, sa, b, sb); }
 #define REMAINDER_OF(s) remainder_blocks_##s
-#undef REMAINDER_BLOCK
 #else
 #define REMAINDER_OF(s) IN_VECTORS(remainder, s)
 #endif
@@ -152,4 +149,3 @@ static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptr
     }
 }
 #undef PACK_NBYTES
-#undef PACK_BLOCK

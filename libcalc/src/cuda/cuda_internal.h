@@ -17,11 +17,9 @@ extern "C" {
 /* Turns a CUDA error into a status and a message that names the call, and clears it. */
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line);
 
-/* Returns from the function on failure. */
 #define CUDA_RETURN_IF_ERROR(call) \
     RETURN_IF_ERROR(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
-/* Goes to `out:` on failure. */
 #define CUDA_TRY(call) MYLIB_TRY(mylib_from_cuda((call), #call, __FILE__, __LINE__))
 
 /* Calls CUDA for cleanup: ignores a failure, and leaves no error set. */
@@ -35,7 +33,7 @@ int mylib_cuda_all(void);
 /* Records an event after the present work of 'stream' of the current device, to be released. */
 mylib_status mylib_cuda_record(int device, void *stream, cudaEvent_t *event_ret);
 void mylib_cuda_release_event(int device, cudaEvent_t event);
-/* Destroys the event that is kept for the next mylib_cuda_record(). */
+/* Destroys the event that is kept for reuse. */
 void mylib_cuda_free_event(int device);
 
 /*
@@ -46,7 +44,6 @@ void mylib_cuda_free_event(int device);
     __attribute__((cleanup(mylib_cuda_leave))) int previous_device = -1; \
     RETURN_IF_ERROR(mylib_cuda_enter(device, &previous_device))
 
-/* Makes 'device' current; sets *previous_ret if another one was. */
 mylib_status mylib_cuda_enter(int device, int *previous_ret);
 void mylib_cuda_leave(const int *previous);
 
@@ -65,14 +62,13 @@ int mylib_cuda_owns(int device, const mylib_layout *layout, int first);
 /* Returns the unused memory of all devices' pools to the driver. */
 mylib_status mylib_cuda_trim_pools(void);
 
-/* Enqueues a copy between two GPUs, or within one. */
 mylib_status mylib_cuda_copy_peer(int dst_device, void *dst, int src_device, const void *src,
                                   size_t nbytes, void *stream);
 
-/* Rounds up a size, so that the next part of a call's memory is aligned for every access. */
+/* Aligns the next part of a call's memory for every access. */
 static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 256 * 256; }
 
-/* Temporary memory of a call; more only if pieces would be too short to be worth a launch. */
+/* Temporary memory of a call; more only if pieces would be too short. */
 #ifndef MYLIB_TEMPORARY_NBYTES
 #define MYLIB_TEMPORARY_NBYTES (32 << 20)
 #endif
@@ -121,17 +117,16 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
 
 /*
  * Combines the results of 'parts' aligned groups of 2^k blocks each.  'partial' has the first part
- * of all outputs, then the second, ..., of type mylib_cuda_part_type(carrier).  The outputs are
- * operand 0 of the layout, GPU memory of type out_type.
+ * of all outputs, then the second, ..., of type mylib_carrying_type(MYLIB_SUM, carrier).  The
+ * outputs are operand 0 of the layout, GPU memory of type out_type.
  */
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
                                      mylib_type carrier, int64_t parts, void *partial,
                                      const mylib_layout *out, mylib_type out_type);
-mylib_type mylib_cuda_part_type(mylib_type carrier);
 
 /* ---- Kernels (*.cu) ------------------------------------------------------------------------ */
 
-/* Writes operand k, in host memory, as a constant: converted, and padded with zeros. */
+/* Converts operand k, in host memory, to a constant, padded with zeros. */
 static inline void mylib_read_constant(const mylib_statement *s, int k, const void *value,
                                        unsigned char constant[16])
 {
@@ -311,7 +306,6 @@ cudaError_t mylib_reduce_max_cluster(int *blocks_ret);
  */
 #define MYLIB_MARK ((uint64_t)1 << 32)
 
-/* Sends `nbytes` of GPU memory to the host. */
 typedef struct mylib_fetch_args {
     const char *from;
     uint64_t *to;
@@ -321,7 +315,6 @@ typedef struct mylib_fetch_args {
 
 cudaError_t mylib_launch_fetch(const mylib_fetch_args *args, cudaStream_t stream);
 
-/* One operation on one pair of scalars. */
 typedef struct mylib_scalar_result {
     MYLIB_ALIGNAS(16) unsigned char value[16];
     int32_t status;

@@ -44,7 +44,7 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
         return MYLIB_OK;
     if (is_context_lost(error))
         atomic_store(&is_lost, 1);
-    /* Clear the error: otherwise the next caller of CUDA in this process would find it. */
+    /* Otherwise the next caller of CUDA in this process would find it. */
     (void)cudaGetLastError();
     const char *slash = strrchr(file, '/');
     file = slash != NULL ? slash + 1 : file;

@@ -26,7 +26,6 @@ static int row_of(const mylib_statement *s, int k)
     return k == 0 ? 0 : 1 + s->operand[k - 1].index;
 }
 
-/* Returns the type of operand k in the kernel. */
 static mylib_type type_of(const mylib_statement *s, int k)
 {
     return (mylib_type)(k == 0 ? s->result_type : s->type);
@@ -34,7 +33,6 @@ static mylib_type type_of(const mylib_statement *s, int k)
 
 static size_t size_of(const mylib_statement *s, int k) { return mylib_type_size(type_of(s, k)); }
 
-/* Tells whether operand k must be packed for the kernel. */
 static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
 {
     const int is_converted = k > 0 && s->operand[k - 1].type != s->type, row = row_of(s, k);
@@ -45,7 +43,7 @@ static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
     return is_converted || !mylib_layout_is_contiguous(l, row, size_of(s, k));
 }
 
-/* Enqueues a conversion between operand k and its temporary memory. */
+/* Copies between operand k and its temporary memory. */
 static mylib_status move(const packing *p, const mylib_layout *piece, int k)
 {
     const mylib_statement *s = p->statement;
@@ -76,7 +74,7 @@ static int tabled_operand(const mylib_function_args *args)
     for (int i = 0; i < args->inputs; i++)
         if (args->in[i] != NULL && !args->is_single[i])
             k = i, arrays++;
-    return args->type == MYLIB_F16 && args->opcode >= MYLIB_OP_sin && arrays == 1 ? k : -1;
+    return args->type == MYLIB_F16 && mylib_is_elementary(args->opcode) && arrays == 1 ? k : -1;
 }
 
 static mylib_status run_function(const mylib_function_args *args, void *stream)

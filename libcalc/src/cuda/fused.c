@@ -9,7 +9,7 @@
 
 _Static_assert(sizeof(mylib_fused_args) <= 4096, "what every GPU takes as arguments of a launch");
 
-/* Refuses programs of more statements or registers early: they would not fit. */
+/* Programs with more would not fit. */
 #define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
 #define MAX_REGISTERS 256
 #define NONE (-1)
@@ -88,7 +88,6 @@ static int is_bool_or(uint8_t given, mylib_type type)
     return given == MYLIB_BOOL || given == type;
 }
 
-/* Tells whether a kernel that computes only in `type` can run a statement. */
 static int is_of_type(const mylib_statement *s, mylib_type type)
 {
     mylib_value from = s->operand[0];
@@ -148,7 +147,7 @@ static int is_droppable(const fusion *f, int i)
         return 0;
     if (s->type == f->args->computed_type)
         return 1;
-    /* An input converted to bool for a mask: masks are tested in the computed type anyway. */
+    /* Masks are tested in the computed type anyway. */
     return f->program->statement[r->user].opcode == MYLIB_OPCODE_SELECT && r->user_operand == 0;
 }
 
@@ -202,7 +201,6 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
             (uint8_t)((is_direct ? MYLIB_FUSED_DIRECT : MYLIB_FUSED_CONVERTED) + v.index);
         return 1;
     }
-    /* Convert it here. */
     if (p->statement[i].opcode == MYLIB_OPCODE_CONVERT)
         to = (mylib_type)p->statement[i].type;
     place = add_constant(f,
@@ -387,7 +385,6 @@ static void set_long(mylib_fused_args *args)
     memset(next, 0xfe, sizeof *next); /* MYLIB_FUSED_END */
 }
 
-/* Tells whether each statement may be quick. */
 static int is_chain(const mylib_fused_args *args)
 {
     int found = 1;
@@ -456,10 +453,7 @@ static int is_inline(const mylib_fused_args *args, mylib_type from)
                      mylib_narrow_size(from) > 0;
 }
 
-/*
- * Chooses the kernel of a program: with calls, for costly operations and most conversions, or with
- * inlined conversions.
- */
+/* Chooses the kernel: with calls, for costly operations and most conversions, or without. */
 static void set_calls(mylib_fused_args *args)
 {
     int has_calls = 0, converts = 0;
@@ -478,7 +472,7 @@ static void set_calls(mylib_fused_args *args)
     args->is_narrow = !has_calls && converts && args->computed_type == MYLIB_F32;
 }
 
-/* Sets everything that does not depend on the layout; returns false if the program does not fit. */
+/* Sets what does not depend on the layout; returns false if the program does not fit. */
 static int set_program(mylib_fused_args *args, const mylib_program *program,
                        const mylib_layout *layout)
 {

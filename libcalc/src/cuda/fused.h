@@ -1,20 +1,19 @@
 /*
- * fused.h - programs of several statements in one launch: the arguments of the kernel, and how to
- * make them.  Compiles as C and as CUDA C++; needs no CUDA.
+ * fused.h - programs of several statements in one launch: its arguments, and how to make them.
+ * Compiles as C and as CUDA C++; needs no CUDA.
  *
- * A thread computes some elements at equal distances ("spaced"); the next thread has their
- * neighbours in memory, so loads are coalesced.  If all operands are vectors of one dimension
- * ("flat"), it computes groups of 16 bytes.  The result of each statement stays in hardware
- * registers for the next one; values needed later go to the thread's own slots in shared memory.
- * Threads wait for others only in reductions.
+ * A thread computes some elements at equal distances ("spaced"), beside those of the next thread.
+ * If all operands are vectors of one dimension ("flat"), it computes groups of 16 bytes.  The
+ * result of each statement stays in hardware registers for the next one; values needed later go to
+ * the thread's own slots in shared memory.  Threads wait for others only in reductions.
  *
- * Each of MYLIB_FUSED_TYPES has a kernel for programs that compute in that type only, without a
- * switch over types: inputs and constants are converted as they are read, and a bool is a 0 or 1 of
- * the type.  A second kernel of each type has calls, for costly operations and conversions.  f32
- * and f64 have three more, with inlined functions, and f32 has one with inlined conversions.
+ * Each of MYLIB_FUSED_TYPES has a kernel for programs that compute in that type only: inputs and
+ * constants are converted as they are read, and a bool is a 0 or 1 of the type.  A second kernel
+ * has calls, for costly operations and conversions.  f32 and f64 have three more, with inlined
+ * functions, and f32 has one with inlined conversions.
  *
- * In a long flat program the input that the first statement begins with and the two that are read
- * most often are loaded at once, at the beginning, and kept in hardware registers.
+ * A long flat program loads the input that the first statement begins with and the two that are
+ * read most often at once, and keeps them in hardware registers.
  *
  * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
  * reduced_kernel() in fused.cu, and streamed_kernel() for short rows of one input.
@@ -47,8 +46,8 @@ extern "C" {
 #define MYLIB_FUSED_MAX_ROWS ((int64_t)1 << 30) /* any layout may have this many elements */
 
 /*
- * Groups of 16 bytes of each operand in a thread: with more of them a thread decodes less often,
- * with fewer, more threads run.  Functions take many registers.
+ * Groups of 16 bytes of each operand in a thread: with more it decodes less often, with fewer, more
+ * threads run.  Functions take many registers.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS 2
@@ -151,7 +150,6 @@ typedef struct mylib_fused_args {
     mylib_fused_statement statement[MYLIB_FUSED_MAX_STATEMENTS + 1]; /* and an end */
 } mylib_fused_args;
 
-/* Tells that the program fits a launch, or why it does not. */
 typedef enum mylib_fused_fit {
     MYLIB_FUSED_FITS,
     MYLIB_FUSED_NOT_THE_PROGRAM, /* too long, several types, or a type without a kernel */
@@ -177,7 +175,6 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
 /* Stores the parts in `partial`: the first part of all outputs, then the second, ... */
 void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 
-/* Returns the groups of a thread. */
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
     return args->is_chain        ? MYLIB_FUSED_CHAIN_GROUPS
@@ -187,19 +184,17 @@ static inline int mylib_fused_groups(const mylib_fused_args *args)
                                  : MYLIB_FUSED_SPACED_GROUPS;
 }
 
-/* Returns the elements of a group. */
 static inline int mylib_fused_group(const mylib_fused_args *args)
 {
     return MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
 }
 
-/* Returns the elements of a thread. */
 static inline int mylib_fused_elements(const mylib_fused_args *args)
 {
     return mylib_fused_groups(args) * mylib_fused_group(args);
 }
 
-/* Returns the blocks of a set: those for which a thread has the terms of a lane at once. */
+/* Returns the blocks of a set. */
 static inline int mylib_fused_set(const mylib_fused_args *args)
 {
     return mylib_fused_elements(args) / (MYLIB_BLOCK_TERMS / MYLIB_BLOCK_LANES);
@@ -237,14 +232,13 @@ static inline int64_t mylib_fused_parts(const mylib_fused_args *args)
     return mylib_divide_up(args->columns, mylib_fused_part(args));
 }
 
-/* Returns the outputs of a thread block of a reduction. */
+/* Of a reduction: the outputs of a thread block. */
 static inline int mylib_fused_outputs(const mylib_fused_args *args)
 {
     return args->reduced_way == MYLIB_FUSED_ACROSS ? args->threads >> args->warp_bits
                                                    : args->rounds * args->walk.tile_rows;
 }
 
-/* Returns the thread blocks of a launch. */
 static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
 {
     if (args->is_reduced)
@@ -255,7 +249,6 @@ static inline int64_t mylib_fused_blocks(const mylib_fused_args *args)
     return mylib_divide_up(args->columns, (int64_t)args->threads * mylib_fused_elements(args));
 }
 
-/* Enqueues a launch on the current device. */
 mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream);
 
 /*

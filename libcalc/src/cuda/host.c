@@ -2,17 +2,14 @@
  * host.c - computes with host arrays on a GPU, and copies between host and GPU, through rings of
  * pinned memory.
  *
- * A call cuts the elements into pieces.  A few worker threads each take the next piece, pack its
- * inputs into a slot of pinned memory, and enqueue on the slot's stream: copy in, kernel, copy out.
- * Meanwhile the worker does the same with its other slot; before it reuses a slot it unpacks the
- * results.  So the threads' copies, the bus in both directions and the kernels overlap, and the
- * staging memory does not grow with the arrays.  Operands that are pinned and contiguous skip the
- * packing.
- *
- * With MYLIB_ALL_GPUS the workers have slots on different GPUs, and take pieces of the same call.
+ * A few worker threads each take the next piece of a call, pack its inputs into a slot of pinned
+ * memory, and enqueue on the slot's stream: copy in, kernel, copy out.  Meanwhile the worker does
+ * the same with its other slot; before it reuses a slot it unpacks the results.  So the threads'
+ * copies, the bus in both directions and the kernels overlap.  Operands that are pinned and
+ * contiguous skip the packing.  With MYLIB_ALL_GPUS the workers have slots on different GPUs.
  *
  * A copy between host and GPU works the same way, with one operand that stays on the GPU.  Its
- * kernel converts, and packs or unpacks the GPU's strides; a copy without either needs no kernel.
+ * kernel converts, and packs or unpacks the GPU's strides; a copy without either needs none.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -75,7 +72,7 @@ typedef struct ring {
 static pthread_mutex_t rings_lock = PTHREAD_MUTEX_INITIALIZER;
 static ring *rings[MYLIB_CUDA_MAX_DEVICES];
 
-/* Reads a number from the environment; returns the default if it is absent or out of range. */
+/* Returns a number from the environment, or the default if it is absent or out of range. */
 static long setting(const char *name, long otherwise, long least, long most)
 {
     const char *text = getenv(name);
@@ -215,7 +212,7 @@ static mylib_status wait_for_words(uint64_t *words, int count, void *stream)
     return MYLIB_OK;
 }
 
-/* Frees the staging buffers of all devices; waits for calls that use them. */
+/* Waits for calls that use the buffers. */
 static void free_staging(void)
 {
     for (int i = 0; i < SPARE_BUFFERS; i++) {
@@ -297,7 +294,7 @@ static int is_pinned(const char *begin, const char *end)
     return pinned;
 }
 
-/* Returns the address of element `number` of the layout in operand k, and writes its indices. */
+/* Returns the address of an element of operand k, and writes its indices. */
 static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *index)
 {
     char *at = l->data[k];
@@ -339,7 +336,6 @@ static void move_piece(const job *j, int k, int64_t begin, int64_t n, char *pack
     }
 }
 
-/* Returns the first element of piece p, and the number of its elements. */
 static int64_t piece_at(const job *j, int64_t p, int64_t *n)
 {
     int64_t at = p % j->row_pieces * j->piece;
@@ -448,7 +444,7 @@ static mylib_status launch_flags(const job *j, slot *s, const mylib_layout *piec
     return MYLIB_OK;
 }
 
-/* Launches the kernel of a piece: operands are contiguous in the slot, or host scalars. */
+/* Operands are contiguous in the slot, or host scalars. */
 static mylib_status launch_piece(const job *j, slot *s, int64_t n)
 {
     DECLARE_LARGE_LAYOUT(piece, j->layout->operands);
@@ -484,7 +480,6 @@ static mylib_status enqueue_piece(const job *j, slot *s, int64_t begin, int64_t 
     return MYLIB_OK;
 }
 
-/* Waits for the piece in flight and unpacks its results. */
 static mylib_status finish_piece(const job *j, slot *s)
 {
     int64_t n = s->n;
@@ -539,7 +534,6 @@ static void run_worker(void *context, int thread, int64_t worker)
     }
 }
 
-/* Tells whether a statement is an operation that can raise a floating-point flag. */
 static int can_raise(const mylib_statement *s)
 {
     int is_integer = s->type < MYLIB_F16 || s->type == MYLIB_BOOL;
@@ -563,7 +557,6 @@ static int can_raise(const mylib_statement *s)
     }
 }
 
-/* Cuts the elements into pieces of at most 'most'. */
 static void choose_cut(job *j, int64_t most)
 {
     const mylib_layout *l = j->layout;
@@ -586,7 +579,6 @@ static void choose_cut(job *j, int64_t most)
     j->pieces = l->count / j->row * j->row_pieces;
 }
 
-/* Chooses the route of each operand and the size of the pieces. */
 static void choose_pieces(job *j, size_t slot_nbytes, int workers)
 {
     const mylib_layout *l = j->layout;
@@ -619,7 +611,7 @@ static void choose_pieces(job *j, size_t slot_nbytes, int workers)
     if (j->on_gpu != NO_OPERAND && piece_nbytes > COPY_PIECE_NBYTES)
         piece_nbytes = COPY_PIECE_NBYTES;
     int64_t most = (int64_t)(piece_nbytes / element_nbytes);
-    /* A few pieces for each worker, so that copies overlap even in short calls. */
+    /* A few pieces for each worker. */
     int64_t wanted = l->count / (workers * 2 * SLOTS_PER_WORKER) + 1;
     int64_t least = 64 * 1024;
     wanted = wanted < least ? least : wanted;
@@ -649,7 +641,6 @@ static void begin_job(job *j, int device, const mylib_program *program, const my
     j->on_gpu = NO_OPERAND;
 }
 
-/* Streams all pieces through the rings of the job's GPUs, on as many threads as pay. */
 static mylib_status stream_pieces(job *j)
 {
     const int threads = mylib_cpu_threads();

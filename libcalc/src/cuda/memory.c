@@ -15,9 +15,8 @@
 /* ---- The ledger of allocations ------------------------------------------------------------- */
 
 /*
- * The live allocations of mylib_alloc() by address: a hash table with linear probing.  It stores
- * the size of each, detects a second free, and tells the GPU of our own arrays without a slow query
- * to the driver.
+ * The live allocations of mylib_alloc() by address: a hash table with linear probing.  It detects a
+ * second free, and tells the GPU of our own arrays without a slow query to the driver.
  */
 typedef struct allocation {
     void *ptr; /* NULL: an empty entry */
@@ -29,7 +28,7 @@ static pthread_mutex_t ledger_lock = PTHREAD_MUTEX_INITIALIZER;
 static allocation *ledger;
 static size_t ledger_places, ledger_used; /* places: a power of two, or 0 */
 
-/* Returns the entry at which the search for an address begins; addresses are multiples of 256. */
+/* The entry at which the search for an address, a multiple of 256, begins. */
 static size_t ledger_home(const void *ptr)
 {
     return (size_t)(((uint64_t)(uintptr_t)ptr >> 8) * 0x9e3779b97f4a7c15u >> 32) &
@@ -45,7 +44,7 @@ static allocation *ledger_find(const void *ptr)
     return &ledger[i];
 }
 
-/* Adds an entry; returns false if the host is out of memory. */
+/* Returns false if the host is out of memory. */
 static int ledger_add(allocation entry)
 {
     int fits = 1;
@@ -71,7 +70,7 @@ static int ledger_add(allocation entry)
     return fits;
 }
 
-/* Removes an entry; returns false if this device has none for the address. */
+/* Returns false if this device has no entry for the address. */
 static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
 {
     pthread_mutex_lock(&ledger_lock);
@@ -94,7 +93,7 @@ static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
     return is_there;
 }
 
-/* Returns the GPU of an address, or -1; the caller has the lock. */
+/* The caller has the lock. */
 static int ledger_owner(const void *ptr)
 {
     const allocation *entry = ledger_places != 0 ? ledger_find(ptr) : NULL;
@@ -166,7 +165,6 @@ static mylib_status pool_of(int device, cudaMemPool_t *pool_ret)
     return *pool_ret != NULL ? MYLIB_OK : make_pool(device, pool_ret);
 }
 
-/* Describes the memory of the current device. */
 static mylib_status memory_info(int device, mylib_memory_info *info_ret)
 {
     size_t free_nbytes, total_nbytes;
@@ -234,7 +232,6 @@ static int may_be_spare(size_t nbytes, const void *stream)
     return stream == NULL && nbytes <= SPARE_NBYTES && !mylib_cuda_is_lost();
 }
 
-/* Returns a spare block of that size, or NULL. */
 static void *take_spare(int device, size_t nbytes)
 {
     void *ptr = NULL;

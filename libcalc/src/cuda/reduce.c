@@ -32,11 +32,6 @@
 /* The maximum thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
-mylib_type mylib_cuda_part_type(mylib_type carrier)
-{
-    return carrier <= MYLIB_I64 ? MYLIB_I64 : carrier <= MYLIB_U64 ? MYLIB_U64 : carrier;
-}
-
 /* Returns the type to which values are narrowed before they are widened to the carrier. */
 static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
 {
@@ -44,13 +39,13 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
                                                                      : (uint8_t)type;
 }
 
-/* Sets the arguments for the outputs: operand 0 of the layout, with the kept dimensions first. */
+/* Sets the arguments for the outputs, operand 0. */
 static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, mylib_type carrier,
                         const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
     memset(args, 0, offsetof(mylib_reduce_args, shape));
     args->reduction = (int32_t)reduction;
-    args->carrier = args->computed = (int32_t)mylib_cuda_part_type(carrier);
+    args->carrier = args->computed = (int32_t)mylib_carrying_type(MYLIB_SUM, carrier);
     args->out_type = (int32_t)out_type;
     args->out_size = (int32_t)mylib_type_size(out_type);
     args->kept_ndim = kept_ndim;
@@ -109,7 +104,7 @@ static int are_columns(const mylib_reduce_args *args)
                llabs(args->in_strides[0][args->ndim - 1]);
 }
 
-/* Tells whether threads can take `width` adjacent outputs each, as vectors of stored elements. */
+/* Tells whether threads can take `width` adjacent outputs each, as vectors. */
 static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
     const int64_t size = args->input_size[0];
@@ -178,7 +173,6 @@ static void compute_integers(mylib_reduce_args *args)
         args->flip ^= (uint64_t)1 << 63;
 }
 
-/* Tells whether the terms of each output are contiguous. */
 static int are_contiguous(mylib_reduce_args *args)
 {
     args->is_aligned = 1;
@@ -206,7 +200,6 @@ static int are_runs(const mylib_reduce_args *args)
            args->outputs * args->blocks >= ENOUGH_BLOCKS_OF_TERMS;
 }
 
-/* Tells whether a warp can reduce the terms as rows. */
 static int are_rows(mylib_reduce_args *args)
 {
     if (!has_rows(args))
@@ -331,7 +324,7 @@ static int choose_integers(mylib_reduce_args *args)
     return 1;
 }
 
-/* Returns the maximum thread blocks of a cluster on the current device; 1 without clusters. */
+/* Returns the maximum thread blocks of a cluster; 1 without clusters. */
 static int max_cluster(int device)
 {
     static atomic_uchar known[MYLIB_CUDA_MAX_DEVICES];
@@ -348,10 +341,10 @@ static int max_cluster(int device)
 }
 
 /*
- * Uses a cluster of thread blocks for each output that fits one.  The cluster also combines the
- * parts, which saves the second launch and the partial results: 3.6 us on an H200.  A thread block
- * takes one or two blocks of terms in turn; a second round of loads costs about 1 us.  If the warps
- * of one thread block can take all terms, and these are contiguous, there is no cluster.
+ * Uses a cluster of thread blocks for each output that fits one.  It also combines the parts, which
+ * saves the second launch: 3.6 us on an H200.  A thread block takes one or two blocks of terms in
+ * turn; a second round of loads costs about 1 us.  If the warps of one thread block can take all
+ * terms, and these are contiguous, there is no cluster.
  */
 static void choose_cluster(int device, mylib_reduce_args *args)
 {
@@ -374,7 +367,6 @@ static void choose_cluster(int device, mylib_reduce_args *args)
     args->grid = args->outputs << bits;
 }
 
-/* Describes how a lane's terms lie. */
 static void set_walk(mylib_reduce_args *args)
 {
     const int dims = args->ndim - args->kept_ndim;
@@ -430,7 +422,6 @@ static void choose_columns(mylib_reduce_args *args)
     }
 }
 
-/* Chooses the kernel, the blocks of a group, the parts of an output, and the grid. */
 static void choose_way(int device, mylib_reduce_args *args)
 {
     args->parts = 1;
@@ -466,7 +457,7 @@ static void choose_way(int device, mylib_reduce_args *args)
     choose_cluster(device, args);
 }
 
-/* Sets the arguments of the second launch, which combines the partial results. */
+/* Sets the arguments of the second launch. */
 static void choose_parts_way(mylib_reduce_args *args)
 {
     args->way = MYLIB_REDUCE_PARTS;
@@ -500,7 +491,6 @@ static mylib_status launch_halves(int device, void *stream, const mylib_reduce_a
     return launch(device, stream, &half);
 }
 
-/* Launches a reduction on the current device. */
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
 {
     void *work = NULL;
@@ -572,8 +562,6 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
     *st_ret = launch(device, stream, &args);
     return 1;
 }
-
-/* ---- Reductions in pieces ------------------------------------------------------------------ */
 
 mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction reduction,
                                      mylib_type carrier, int64_t parts, void *partial,

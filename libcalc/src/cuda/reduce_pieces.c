@@ -3,9 +3,8 @@
  * Plain C.
  *
  * A program of f32 or f64 is reduced in the launch that computes it, if its layout allows that
- * (fused.h).  The values of any other program, even of a mere copy, go to temporary memory and are
- * reduced from there: some outputs at a time, with all of their terms, or some terms of some
- * outputs.  Outputs are adjacent in that memory if they are adjacent in the inputs.
+ * (fused.h).  The values of any other program go to temporary memory and are reduced from there:
+ * some outputs at a time, with all of their terms, or some terms of some outputs.
  *
  * Each piece of host arrays is copied to the GPU first, in memory order.  Repeated elements are
  * copied once; a single element for all is an argument of the launches.  If the program is a copy,
@@ -31,7 +30,7 @@
 #endif
 #define LEAST_STREAMED_NBYTES MYLIB_BLOCK_TERMS
 
-/* The minimum temporary memory of a program in such a call: shorter pieces would save little. */
+/* The minimum temporary memory of a program in such a call. */
 #define LEAST_ROOM (16 << 10)
 
 /* ---- Values -------------------------------------------------------------------------------- */
@@ -112,7 +111,6 @@ static mylib_status bring_inputs(const job *j, mylib_layout *l, const mylib_layo
     return MYLIB_OK;
 }
 
-/* Computes the program over the layout, and writes its values to 'values'. */
 static mylib_status run_to(const job *j, const mylib_layout *layout, char *values)
 {
     const mylib_type type = (mylib_type)j->program->result_type;
@@ -127,7 +125,7 @@ static mylib_status run_to(const job *j, const mylib_layout *layout, char *value
     return mylib_cuda_enqueue(j->device, j->stream, j->program, &l, j->room);
 }
 
-/* Makes the layout of a piece's outputs in the memory that the GPU writes. */
+/* Makes the layout of a piece's outputs on the GPU. */
 static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *piece)
 {
     mylib_layout_begin(out, piece, 1);
@@ -236,7 +234,6 @@ static int64_t terms_at_once(const job *j, int64_t outputs)
  */
 #define PARTS 64
 
-/* Returns how many levels of parts the terms need. */
 static int levels_of(int64_t terms, int64_t at_once)
 {
     int levels = 0;
@@ -370,7 +367,6 @@ static mylib_status reduce_pieces(job *j, mylib_layout *layout, const piece_size
                                   c->is_by_terms ? reduce_terms : reduce_outputs, j);
 }
 
-/* Reduces GPU memory. */
 static mylib_status reduce_kept(job *j, mylib_layout *layout)
 {
     const size_t size = mylib_type_size((mylib_type)j->program->result_type);
@@ -442,8 +438,8 @@ static size_t divide_memory(job *j, const mylib_layout *layout, const piece_size
 }
 
 /*
- * Chooses pieces of a reduction of host memory so that the call needs at most nbytes of GPU memory,
- * including that of the kernels it calls; if that is impossible, the smallest pieces.
+ * Chooses pieces of host memory so that the call needs at most nbytes of GPU memory in all; if that
+ * is impossible, the smallest pieces.
  */
 static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, size_t nbytes)
 {
@@ -464,7 +460,6 @@ static piece_sizes choose_streamed_pieces(job *j, const mylib_layout *layout, si
     }
 }
 
-/* Reduces host memory piece by piece, in at most nbytes of GPU memory. */
 static mylib_status reduce_streamed(job *j, mylib_layout *layout, size_t nbytes)
 {
     void *memory = NULL;
@@ -531,7 +526,7 @@ static int begin_reduction(job *j, int device, void *stream, mylib_reduction red
     j->reduction = reduction;
     j->out_type = out_type;
     j->kept_ndim = kept_ndim;
-    j->part_type = mylib_cuda_part_type(carrier);
+    j->part_type = mylib_carrying_type(MYLIB_SUM, carrier);
     j->piece_terms = (mylib_terms){type, carrier, 1, {program->result_type}, 0};
     j->terms = 1;
     for (int d = 0; d < layout->ndim; d++)
@@ -568,7 +563,7 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     RETURN_IF_ERROR(mylib_cuda_check_memory(device, "out", layout->data[0], out_type, kept_ndim,
                                             layout->strides[0]));
     if (j.terms == 0) {
-        /* Without terms the program does not run and loads nothing. */
+        /* The program does not run. */
         DECLARE_LAYOUT(l, 2);
         mylib_layout_begin(&l, layout, 2);
         mylib_layout_set_operand(&l, 0, layout, 0);

@@ -3,14 +3,11 @@
  *
  * - A single operation runs in one launch: of contiguous.cu if its operands are contiguous along
  *   rows, else of strided.cu.
- * - A program that fits the arguments of a launch is fused (fused.h), if the build has fused
- *   kernels.
- * - Any other program runs statement by statement: each statement is a single operation, whose
- *   result goes to temporary memory.  Large arrays are computed piece by piece, which bounds this
- *   memory and keeps it mostly in the GPU's cache.
+ * - A program that fits the arguments of a launch is fused (fused.h).
+ * - Any other program runs statement by statement: the result of each goes to temporary memory.
+ *   Large arrays are computed piece by piece, which keeps this memory mostly in the GPU's cache.
  *
- * A call enqueues all of its work on one stream; temporary memory goes back to the pool in stream
- * order.
+ * A call enqueues all of its work, and the release of its memory, on one stream.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -185,7 +182,7 @@ static mylib_value value_of(const mylib_program *p, int i, int o)
     return is_left_to_user(p, i) ? p->statement[i].operand[0] : v;
 }
 
-/* Runs a statement whose operands are inputs, constants or registers: makes all of them inputs. */
+/* Runs a statement: makes all of its operands inputs. */
 static mylib_status run_statement(const call *c, int i, const mylib_layout *piece)
 {
     mylib_statement s = c->program->statement[i];
@@ -227,7 +224,6 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
 
 #define PACKED_SIZE 16 /* fits an element of any type */
 
-/* Tells whether an input is contiguous along another dimension than the columns. */
 static int is_transposed(const mylib_layout *l, int k, int64_t size)
 {
     int inner = l->ndim - 1;
@@ -259,7 +255,7 @@ static mylib_status run_fused(void *context, mylib_layout *piece)
     return mylib_cuda_launch_fused(&args, c->stream);
 }
 
-/* Packs transposed inputs with the kernels of single operations, then runs the fused kernel. */
+/* Packs transposed inputs first. */
 static mylib_status run_packed(void *context, mylib_layout *piece)
 {
     const call *c = context;

@@ -70,10 +70,7 @@ static inline int mylib_is_aligned_to(int64_t nbytes, const void *data, int ndim
     return (bits & (uintptr_t)(nbytes - 1)) == 0;
 }
 
-/*
- * Tells which operations take so long that the cost of a call is negligible.  Inlined, each would
- * be copied for every element of a thread and raise the register use of all operations.
- */
+/* Tells which operations take so long that a call costs little; inlined they cost registers. */
 MYLIB_CONSTANT_FN int mylib_is_costly(int op, int type)
 {
     return type == MYLIB_C64 || type == MYLIB_C128
@@ -82,10 +79,7 @@ MYLIB_CONSTANT_FN int mylib_is_costly(int op, int type)
                      (op == MYLIB_OP_floor_divide || op == MYLIB_OP_remainder);
 }
 
-/*
- * Tells which operations are calls in kernels that keep many values in registers: also divisions
- * and shifts of integers.
- */
+/* The same in kernels that keep many values in registers: also divisions and shifts of integers. */
 MYLIB_CONSTANT_FN int mylib_is_by_call(int op, int type)
 {
     return mylib_is_costly(op, type) ||

@@ -11,15 +11,12 @@
 /* The height of the bands of a transposing walk, in tiles. */
 #define TRANSPOSE_BAND 16
 
-/* Sets the threads and their columns, and the tile. */
 static void set_threads(mylib_strided_args *p, int32_t across, int32_t column_unit,
                         int32_t tile_columns, int32_t tile_rows)
 {
     p->column_unit = column_unit;
     mylib_walk_set_tile(&p->walk, across, tile_columns, tile_rows);
 }
-
-/* ---- The three kinds of walk --------------------------------------------------------------- */
 
 static int is_repeated(const mylib_strided_args *p, int k)
 {
@@ -55,7 +52,6 @@ static int has_aligned_rows(const mylib_strided_args *p, int vector)
     return (leads & (uintptr_t)(vector - 1)) == 0;
 }
 
-/* Tells whether the rows of the output and the vectors of all inputs are aligned. */
 static int agree_with_output(const mylib_strided_args *p, int size, int vector)
 {
     for (int k = 1; k < p->operands; k++) {
@@ -96,7 +92,7 @@ static void set_vectors(mylib_strided_args *p, int size, int vector)
     }
 }
 
-/* Chooses vectors along the rows; returns false if the layout does not allow it. */
+/* Returns false if the layout does not allow it. */
 static int choose_vectors(mylib_strided_args *p, int size, int vector, int vectors)
 {
     const int is_aligned = has_aligned_rows(p, vector);
@@ -154,7 +150,7 @@ static int own_dimension(const mylib_strided_args *p, int k)
     return best;
 }
 
-/* Chooses square tiles; returns false if no input is transposed against the output. */
+/* Returns false if no input is transposed against the output. */
 static int choose_transpose(mylib_strided_args *p, int size, int vector)
 {
     mylib_walk *w = &p->walk;

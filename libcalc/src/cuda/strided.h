@@ -7,15 +7,13 @@
  * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes,
  *   which need not be aligned for small elements.
  * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
- *   an input is read along its own dimension, and transposed in shared memory.  A group is a vector
- *   if the rows of the output are aligned, else scattered.
- * - channels: a copy between images of 2 to 4 channels, which are adjacent, and planes, of small
- *   elements.  A thread copies a vector of pixels of all channels.
- * - scattered: everything else, including rows of large elements with unaligned vectors.  The
- *   elements of all groups lie at equal distances.
+ *   an input is transposed in shared memory.  A group is a vector if the rows of the output are
+ *   aligned, else scattered.
+ * - channels: a copy between images of 2 to 4 adjacent channels and planes, of small elements.  A
+ *   thread copies a vector of pixels of all channels.
+ * - scattered: everything else.  The elements of all groups lie at equal distances.
  *
- * The arithmetic is here, so that the tests can do it without a GPU.  Compiles as C and as CUDA
- * C++.
+ * Compiles as C and as CUDA C++.
  */
 #pragma once
 
@@ -46,15 +44,12 @@ extern "C" {
     (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*
- * Unaligned vectors of elements smaller than this are assembled from two aligned ones: loading
- * element by element would take longer than the memory access.
+ * Unaligned vectors of elements smaller than this are assembled from two aligned ones: to load each
+ * element would take longer than the memory.
  */
 #define MYLIB_STRIDED_SHIFTED_BELOW 4
 
-/*
- * Every second to every fourth such element is picked out of the vectors that hold them: a few
- * loads instead of one for each element.
- */
+/* Every second to every fourth such element is picked out of the vectors that hold them. */
 #define MYLIB_STRIDED_MOST_SPREAD 4
 
 /* How to read an input. */

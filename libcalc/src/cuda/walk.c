@@ -29,7 +29,7 @@ int32_t mylib_threads_across(int64_t units, int32_t rows, int32_t threads)
     return (int32_t)mylib_round_up(share, 8);
 }
 
-/* Returns the layout's dimension before the first one of the rows; -1 for a single row. */
+/* The layout's dimension before the first one of the rows; -1 for a single row. */
 static int outer_of(const mylib_walk *w, const mylib_layout *l)
 {
     return l->ndim - 1 - w->row_ndim;

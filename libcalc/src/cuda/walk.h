@@ -8,10 +8,9 @@
  * columns or row_step rows apart, the same for all threads.  Tiles may be kept within a slice, the
  * rows along the innermost row dimension: these lie at equal distances.
  *
- * Operations over any strides (strided.h) and programs (fused.h) hold a walk, with the strides of
- * their operands beside it.  In the former a thread has groups of elements, which may be vectors,
- * and columns are 32-bit; in the latter it has single elements in one sequence, and columns are
- * 64-bit.
+ * Operations over any strides (strided.h) and programs (fused.h) hold a walk, and strides.  In the
+ * former a thread has groups of elements, which may be vectors, and columns are 32-bit; in the
+ * latter it has single elements, and columns are 64-bit.
  */
 #pragma once
 
@@ -62,7 +61,7 @@ mylib_divider mylib_divider_of(int32_t divisor);
  */
 int32_t mylib_threads_across(int64_t units, int32_t rows, int32_t threads);
 
-/* Begins a walk: numbers the rows of a layout, and leaves out outer dimensions of size 1. */
+/* Numbers the rows of a layout; leaves out outer dimensions of size 1. */
 void mylib_walk_begin(mylib_walk *w, const mylib_layout *l);
 
 /*
@@ -83,10 +82,10 @@ void mylib_walk_move_inward(mylib_walk *w, int d, int64_t *row_stride, int opera
  */
 int mylib_walk_space(mylib_walk *w, int64_t columns, int elements, int32_t threads);
 
-/* Sets `across` and the tile of a thread block; mylib_walk_space() does so too. */
+/* mylib_walk_space() does this too. */
 void mylib_walk_set_tile(mylib_walk *w, int32_t across, int32_t tile_columns, int32_t tile_rows);
 
-/* Ends a walk: cuts slices of slice_rows into tiles, numbered in bands of `band` rows of tiles. */
+/* Cuts slices of slice_rows into tiles, numbered in bands of `band` rows of tiles. */
 void mylib_walk_cut(mylib_walk *w, int64_t columns, int32_t slice_rows, int32_t band);
 
 /* Returns the bytes of step i in an operand, given its strides along a row and to the next row. */

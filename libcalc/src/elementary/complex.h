@@ -42,9 +42,7 @@ MYLIB_FN_APART t_extended scale_extended(double hi, double lo, int64_t n)
     const int is_small = magnitude(hi) < 0x1p-900;
     const t_dd sum = is_small ? fast_two_sum(hi * 0x1p200, lo * 0x1p200) : fast_two_sum(hi, lo);
     const int64_t exponent = (int64_t)(bits_of_f64(sum.hi) >> 52 & 0x7ff) - 1023;
-    /* 2^-exponent in two steps, since it may be subnormal. */
-    const double scale = power_of_2(-(exponent / 2)), rest = power_of_2(exponent / 2 - exponent);
-    t_extended extended = {sum.hi * scale * rest, sum.lo * scale * rest,
+    t_extended extended = {divide_by_power(sum.hi, exponent), divide_by_power(sum.lo, exponent),
                            n + exponent - (is_small ? 200 : 0)};
     t_extended special = {hi, 0, 0};
     return is_finite_f64(hi) && hi != 0 ? extended : special;
@@ -91,20 +89,18 @@ MYLIB_FN t_dd dd_of_extended(t_extended x)
 MYLIB_FN t_c128 times_i(t_c128 z) { return make_c128(-z.im, z.re); }
 MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 
+MYLIB_FN t_c128 widen_c64(t_c64 z) { return make_c128(z.re, z.im); }
+MYLIB_FN t_c64 narrow_c128(t_c128 z) { return make_c64((float)z.re, (float)z.im); }
+
 #define DEFINE_COMPLEX_NARROW(op) \
-    MYLIB_FN t_c64 op##_c64(t_c64 z) \
-    { \
-        const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
-        return make_c64((float)w.re, (float)w.im); \
-    }
+    MYLIB_FN t_c64 op##_c64(t_c64 z) { return narrow_c128(op##_c128(widen_c64(z))); }
 #define DEFINE_COMPLEX_QUICK(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \
         const t_quick_c64 quick = op##_quick_c64(z); \
         if (!quick.is_rare) \
             return quick.value; \
-        const t_c128 w = op##_c128(make_c128(z.re, z.im)); \
-        return make_c64((float)w.re, (float)w.im); \
+        return narrow_c128(op##_c128(widen_c64(z))); \
     }
 
 /* ---- exp, sinh, cosh, sin, cos ------------------------------------------------------------- */

@@ -55,21 +55,21 @@ MYLIB_FN_APART t_wide expm1_wide(double x, double y)
 {
     /* 1 / k! for k = 1 to 16; and the errors of the first eight. */
     const double terms[16] = {1,
-                              0.5,
-                              0x1.5555555555555p-3,
-                              0x1.5555555555555p-5,
-                              0x1.1111111111111p-7,
-                              0x1.6c16c16c16c17p-10,
-                              0x1.a01a01a01a01ap-13,
-                              0x1.a01a01a01a01ap-16,
-                              0x1.71de3a556c734p-19,
-                              0x1.27e4fb7789f5cp-22,
-                              0x1.ae64567f544e4p-26,
-                              0x1.1eed8eff8d898p-29,
-                              0x1.6124613a86d09p-33,
-                              0x1.93974a8c07c9dp-37,
-                              0x1.ae7f3e733b81fp-41,
-                              0x1.ae7f3e733b81fp-45};
+                              1. / 2,
+                              1. / 6,
+                              1. / 24,
+                              1. / 120,
+                              1. / 720,
+                              1. / 5040,
+                              1. / 40320,
+                              1. / 362880,
+                              1. / 3628800,
+                              1. / 39916800,
+                              1. / 479001600,
+                              1. / 6227020800,
+                              1. / 87178291200,
+                              1. / 1307674368000,
+                              1. / 20922789888000};
     const double more[8] = {0,
                             0,
                             0x1.5555555555555p-57,
@@ -125,7 +125,7 @@ MYLIB_FN_APART t_wide log_wide(t_c128 z)
     const t_split split = split_any(is_steep ? magnitude(z.im) : magnitude(z.re));
     const int64_t k = integer_bits(split.k + INTEGER_MAGIC);
     const double turned = is_steep ? (z.im > 0 ? -z.re : z.re) : (z.re < 0 ? -z.im : z.im);
-    const double x = split.m, y = turned * power_of_2(-(k / 2)) * power_of_2(k / 2 - k);
+    const double x = split.m, y = divide_by_power(turned, k);
     if (turns == 0 && k == 0 && magnitude(x - 1) < 0x1p-20 && magnitude(y) < 0x1p-20)
         return log_near_1(x - 1, y);
     const double re = 0.5 * log_f64(FMA(x, x, y * y)), im = angle_of(y, x).hi;
@@ -193,8 +193,8 @@ MYLIB_FN_APART t_c128 power_by_products(t_c128 z, int n)
     const double size_re = magnitude(z.re), size_im = magnitude(z.im);
     const t_split split = split_any(size_re > size_im ? size_re : size_im);
     const int64_t k = integer_bits(split.k + INTEGER_MAGIC);
-    const double scale = power_of_2(-(k / 2)), rest = power_of_2(k / 2 - k);
-    t_wide base = make_wide(make_dd(z.re * scale * rest, 0), make_dd(z.im * scale * rest, 0));
+    t_wide base =
+        make_wide(make_dd(divide_by_power(z.re, k), 0), make_dd(divide_by_power(z.im, k), 0));
     t_wide p = base;
     int is_begun = 0;
     for (int left = n < 0 ? -n : n; left != 0; left >>= 1) {
@@ -250,6 +250,5 @@ MYLIB_FN_APART t_c128 power_c128(t_c128 z, t_c128 w)
 }
 MYLIB_FN t_c64 power_c64(t_c64 z, t_c64 w)
 {
-    const t_c128 result = power_c128(make_c128(z.re, z.im), make_c128(w.re, w.im));
-    return make_c64((float)result.re, (float)result.im);
+    return narrow_c128(power_c128(widen_c64(z), widen_c64(w)));
 }

@@ -65,7 +65,7 @@ MYLIB_FN t_dd cosh_of_halves(t_halves h)
     return make_dd(sum.hi, FMA(h.plus, h.c, FMA(h.minus, h.s, low)));
 }
 
-/* Half of the function, which overflows no earlier; below 2^-28, sinh x is x. */
+/* Half of the function overflows no earlier; below 2^-28, sinh x is x. */
 MYLIB_FN t_dd half_of_sinh(double x)
 {
     return sinh_of_halves(halves_of_exp(x > 710.5 ? 710.5 : x, 0.5));

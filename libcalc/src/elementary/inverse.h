@@ -12,8 +12,7 @@
 #define QUARTER_PI_HI 0x1.921fb54442d18p-1
 #define QUARTER_PI_LO 0x1.1a62633145c07p-55
 
-/* (arctan t / t - 1) / z for z = t^2, |t| <= tan(pi/8); arctan t gets a
- * relative error of 2^-59.4. */
+/* (arctan t / t - 1) / z for z = t^2, |t| <= tan(pi/8); its relative error is 2^-59.4. */
 MYLIB_FN double arctan_polynomial(double z)
 {
     double p = FMA(z, -0x1.256ab2fbb36a3p-6, 0x1.37d5b483e4225p-5);

@@ -128,7 +128,7 @@ MYLIB_FN_IN_LINE double logaddexp_easy_f64(double x, double y)
     const t_dd value = logaddexp_wide(x, y);
     return value.hi + value.lo;
 }
-/* Nearly everything cancels.  Numbers are compared as integers: gcc wants one size in a loop. */
+/* Nearly everything cancels.  Compares integers: gcc wants one size in a loop. */
 MYLIB_FN_IN_LINE int logaddexp_is_hard_f64(double x, double y)
 {
     const double size = magnitude(x > y ? x : y), least = size < INFINITY_F64 ? size * 0x1p-13 : 0;
@@ -284,10 +284,10 @@ MYLIB_FN_APART double logaddexp_hard_f64(double x, double y)
     const t_fixed z = fixed_subtract(make_fixed(n, (int)(bits >> 52) - 883), k, ln_2);
     const t_fixed exp = fixed_subtract(one, 4, fixed_expm1(fixed_shift(z, 2), -2));
     const t_dd s = fixed_difference(exp, minus_expm1);
-    const double q = s.hi * power_of_2(-(k / 2)) * power_of_2(k / 2 - k);
+    const double q = divide_by_power(s.hi, k);
     const double series = FMA(FMA(-0.25, q, 0x1.5555555555555p-2), q, -0.5);
     const double result = s.hi + FMA(s.hi * q, series, s.lo);
-    return result * power_of_2(-(k / 2)) * power_of_2(k / 2 - k);
+    return divide_by_power(result, k);
 }
 MYLIB_FN double logaddexp_f64(double x, double y)
 {

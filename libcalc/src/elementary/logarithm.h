@@ -178,7 +178,6 @@ MYLIB_FN uint64_t is_beyond(double x, double limit)
 LOG_ORDINARY(log)
 LOG_ORDINARY(log2)
 LOG_ORDINARY(log10)
-#undef LOG_ORDINARY
 MYLIB_FN t_quick_f64 log1p_ordinary_f64(double x)
 {
     const t_dd u = two_sum(1, x);

@@ -3,9 +3,8 @@
  * their errors, numbers of twice the precision, powers of 2, roundings.
  *
  * Everything here but quotient_near() gives the same bits on every processor, if rounding is to
- * nearest and the compiler neither contracts nor reassociates.  Choices are selections, without a
- * branch, so that loops over elements become vector code; only fma_emulated() branches, for far
- * exponents.
+ * nearest and the compiler neither contracts nor reassociates.  Choices are selections, so that
+ * loops become vector code; only fma_emulated() branches, for far exponents.
  */
 #pragma once
 
@@ -50,7 +49,7 @@ MYLIB_FN mylib_u128 shift_right_sticky(mylib_u128 x, int shift)
     return shift > 127 ? 1 : (x >> shift) | (mylib_u128)(x << (128 - shift) != 0);
 }
 
-/* fma in integers, for any operands. */
+/* fma in integers. */
 MYLIB_FN double fma_far(double a, double b, double c)
 {
     const uint64_t infinity = 0x7ff0000000000000;
@@ -176,7 +175,6 @@ MYLIB_FN double double_of_integer(int64_t n)
 {
     return f64_of_bits((uint64_t)n + 0x4338000000000000) - INTEGER_MAGIC;
 }
-/* The nearest integer, ties to even, of |x| <= 2^51. */
 MYLIB_FN double nearest_integer(double x) { return (x + INTEGER_MAGIC) - INTEGER_MAGIC; }
 
 /* ---- Exact sums and products; numbers of twice the precision ------------------------------- */
@@ -291,6 +289,11 @@ MYLIB_FN double odd_sum(double hi, double lo)
 
 /* 2^n as a double; -1022 <= n <= 1023. */
 MYLIB_FN double power_of_2(int64_t n) { return f64_of_bits((uint64_t)(n + 1023) << 52); }
+/* 2^-n x, where 2^-n may be subnormal. */
+MYLIB_FN double divide_by_power(double x, int64_t n)
+{
+    return x * power_of_2(-(n / 2)) * power_of_2(n / 2 - n);
+}
 
 /*
  * 2^n (hi + lo), rounded once, also where it is subnormal, and infinite where it overflows.  hi > 0
@@ -366,7 +369,7 @@ MYLIB_FN float mend_odd(float x, float value, float at, float known)
     return mend(x, mend(x, value, at, known), -at, -known);
 }
 
-/* 1 if the rounding of value to f32 is in doubt: it is within 4 of its ulps of a middle. */
+/* 1 if value is within 4 of its ulps of a middle of two f32. */
 MYLIB_FN int is_near_middle(double value)
 {
     return ((bits_of_f64(value) - 0x0ffffffc) & 0x1fffffff) <= 8;

@@ -92,7 +92,6 @@ MYLIB_FN int is_integer(double y) { return rint(y) == y; }
     }
 DEFINE_POWER_SPECIAL(f32, float, uint32_t, rintf, 0x80000000)
 DEFINE_POWER_SPECIAL(f64, double, uint64_t, rint, SIGN_BIT_F64)
-#undef DEFINE_POWER_SPECIAL
 
 /* ---- f64 ----------------------------------------------------------------------------------- */
 

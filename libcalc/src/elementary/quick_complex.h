@@ -2,8 +2,8 @@
  * quick_complex.h - functions of c64 in f64, for nearly all numbers.
  *
  * op_quick_c64(z) has the value of op_c64(z), which is that of c128 rounded to c64, or sets
- * is_rare: if a part is so near to the middle of two f32 that an error of either way might round
- * it to the other one, if it is not a normal number or 0, or if z is special.
+ * is_rare: if a part is so near to the middle of two f32 that errors might decide, if it is not a
+ * normal number or 0, or if z is special.
  */
 #pragma once
 

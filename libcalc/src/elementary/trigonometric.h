@@ -18,7 +18,6 @@
 #define HALF_PI_MIDDLE 0x1.1a62633p-54
 #define HALF_PI_REST 0x1.45c06e0e68948p-86
 
-/* From here on an argument is hard. */
 #define TRIGONOMETRIC_LIMIT 0x1p22
 
 /* |x| = quarter * pi/2 + r + tail, up to a multiple of 4 in quarter. */
@@ -145,29 +144,36 @@ MYLIB_FN t_dd sin_sum(t_turn turn)
 }
 MYLIB_FN uint64_t sin_sign(t_turn turn) { return (turn.quarter & 2) << 62; }
 
+/* Both are within 0.8 ulp. */
 MYLIB_FN double sin_of(double x, t_turn turn)
 {
     const t_dd sum = sin_sum(turn);
     const uint64_t sign = sin_sign(turn) ^ (bits_of_f64(x) & SIGN_BIT_F64);
     return f64_of_bits(bits_of_f64(sum.hi + sum.lo) ^ sign);
 }
-MYLIB_FN double cos_of(t_turn turn)
+MYLIB_FN double cos_of(double x, t_turn turn)
 {
+    (void)x;
     turn.quarter++;
     const t_dd sum = sin_sum(turn);
     return f64_of_bits(bits_of_f64(sum.hi + sum.lo) ^ sin_sign(turn));
 }
 
-/* Both are within 0.8 ulp. */
-MYLIB_FN double sin_easy_f64(double x) { return sin_of(x, reduce_easy(magnitude(x))); }
-MYLIB_FN int sin_is_hard_f64(double x) { return is_hard_turn(x); }
-MYLIB_FN_APART double sin_hard_f64(double x) { return sin_of(x, reduce_any(x)); }
-MYLIB_FN double sin_f64(double x) { return sin_is_hard_f64(x) ? sin_hard_f64(x) : sin_easy_f64(x); }
-
-MYLIB_FN double cos_easy_f64(double x) { return cos_of(reduce_easy(magnitude(x))); }
-MYLIB_FN int cos_is_hard_f64(double x) { return is_hard_turn(x); }
-MYLIB_FN_APART double cos_hard_f64(double x) { return cos_of(reduce_any(x)); }
-MYLIB_FN double cos_f64(double x) { return cos_is_hard_f64(x) ? cos_hard_f64(x) : cos_easy_f64(x); }
+/* Defines a function of all types by op_of(), op_near(), op_easy_f32() and op_hard_f32(). */
+#define DEFINE_TRIGONOMETRIC(op) \
+    MYLIB_FN int op##_is_hard_f64(double x) { return is_hard_turn(x); } \
+    MYLIB_FN int op##_is_hard_f32(float x) { return is_hard_turn_f32(x); } \
+    MYLIB_FN double op##_easy_f64(double x) { return op##_of(x, reduce_easy(magnitude(x))); } \
+    MYLIB_FN_APART double op##_hard_f64(double x) { return op##_of(x, reduce_any(x)); } \
+    MYLIB_FN double op##_f64(double x) \
+    { \
+        return is_hard_turn(x) ? op##_hard_f64(x) : op##_easy_f64(x); \
+    } \
+    MYLIB_FN float op##_f32(float x) \
+    { \
+        return is_hard_turn_f32(x) ? op##_hard_f32(x) : op##_easy_f32(x); \
+    } \
+    MYLIB_FN t_f16 op##_f16(t_f16 x) { return f16_from_f64(op##_near(f64_from_f16(x))); }
 
 /*
  * f32 and f16 reduce by pi, so that one polynomial does: r = x - n pi for the sine, and r = x - (n
@@ -203,7 +209,6 @@ MYLIB_FN float sin_easy_f32(float x)
 {
     return mend_odd(x, (float)sin_near(x), 0x1.33333p13f, -0x1.63f4bap-2f);
 }
-MYLIB_FN int sin_is_hard_f32(float x) { return is_hard_turn_f32(x); }
 MYLIB_FN_APART float sin_hard_f32(float x)
 {
     const t_turn turn = reduce_any(x);
@@ -211,11 +216,9 @@ MYLIB_FN_APART float sin_hard_f32(float x)
     const uint64_t sign = sin_sign(turn) ^ (bits_of_f64(x) & SIGN_BIT_F64);
     return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sign);
 }
-MYLIB_FN float sin_f32(float x) { return sin_is_hard_f32(x) ? sin_hard_f32(x) : sin_easy_f32(x); }
-MYLIB_FN t_f16 sin_f16(t_f16 x) { return f16_from_f64(sin_near(f64_from_f16(x))); }
+DEFINE_TRIGONOMETRIC(sin)
 
 MYLIB_FN float cos_easy_f32(float x) { return (float)cos_near(x); }
-MYLIB_FN int cos_is_hard_f32(float x) { return is_hard_turn_f32(x); }
 MYLIB_FN_APART float cos_hard_f32(float x)
 {
     t_turn turn = reduce_any(x);
@@ -223,8 +226,7 @@ MYLIB_FN_APART float cos_hard_f32(float x)
     const t_dd sum = sin_sum(turn);
     return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sin_sign(turn));
 }
-MYLIB_FN float cos_f32(float x) { return cos_is_hard_f32(x) ? cos_hard_f32(x) : cos_easy_f32(x); }
-MYLIB_FN t_f16 cos_f16(t_f16 x) { return f16_from_f64(cos_near(f64_from_f16(x))); }
+DEFINE_TRIGONOMETRIC(cos)
 
 /* ---- tan ----------------------------------------------------------------------------------- */
 
@@ -265,11 +267,6 @@ MYLIB_FN double tan_of(double x, t_turn turn)
     return f64_of_bits(bits_of_f64(sum.hi + sum.lo) ^ sign);
 }
 
-MYLIB_FN double tan_easy_f64(double x) { return tan_of(x, reduce_easy(magnitude(x))); }
-MYLIB_FN int tan_is_hard_f64(double x) { return is_hard_turn(x); }
-MYLIB_FN_APART double tan_hard_f64(double x) { return tan_of(x, reduce_any(x)); }
-MYLIB_FN double tan_f64(double x) { return tan_is_hard_f64(x) ? tan_hard_f64(x) : tan_easy_f64(x); }
-
 /* For f32 and f16: without tails, with a relative error below 2^-51. */
 MYLIB_FN double tan_near(double x)
 {
@@ -283,7 +280,6 @@ MYLIB_FN double tan_near(double x)
     return f64_of_bits(bits_of_f64(quotient) ^ odd << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64));
 }
 MYLIB_FN float tan_easy_f32(float x) { return (float)tan_near(x); }
-MYLIB_FN int tan_is_hard_f32(float x) { return is_hard_turn_f32(x); }
 MYLIB_FN_APART float tan_hard_f32(float x)
 {
     const t_turn turn = reduce_any(x);
@@ -291,8 +287,7 @@ MYLIB_FN_APART float tan_hard_f32(float x)
     const uint64_t sign = turn.quarter << 63 ^ (bits_of_f64(x) & SIGN_BIT_F64);
     return (float)f64_of_bits(bits_of_f64(odd_sum(sum.hi, sum.lo)) ^ sign);
 }
-MYLIB_FN float tan_f32(float x) { return tan_is_hard_f32(x) ? tan_hard_f32(x) : tan_easy_f32(x); }
-MYLIB_FN t_f16 tan_f16(t_f16 x) { return f16_from_f64(tan_near(f64_from_f16(x))); }
+DEFINE_TRIGONOMETRIC(tan)
 
 /* ---- Degrees: one product with a constant, as in NumPy --------------------------------------- */
 
