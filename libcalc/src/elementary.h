@@ -81,6 +81,9 @@
     X(arcsinh, arcsinh_quick_f64) X(arccosh, arccosh_quick_f64) X(arctanh, arctanh_quick_f64)
 #define MYLIB_QUICK_BINARY_ON_GPU(X) \
     X(logaddexp, logaddexp_quick_f64) X(arctan2, arctan2_quick_f64) X(power, power_quick_f64)
+/* c64: op_quick_c64(z). */
+#define MYLIB_QUICK_COMPLEX(X) \
+    X(exp) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(log) X(log2) X(log10)
 #define MYLIB_IN_TWO_STEPS(X) \
     X(power, f64)
 #define MYLIB_IN_TWO_STEPS_ON_CPU(X) \

@@ -1,7 +1,7 @@
 /*
  * functions.cu - functions (ops.h) of contiguous elements.  Each function and type has a kernel,
- * with only the registers it needs.  One kernel has all elementary functions of a complex type,
- * which share most of their code.
+ * with only the registers it needs.  One kernel has the elementary functions of complex numbers
+ * that have no quick way, which share most of their code.
  */
 #include <type_traits>
 
@@ -193,26 +193,25 @@ __global__ void __launch_bounds__(TABLED_THREADS)
 
 /* ---- Elementary functions of complex numbers ------------------------------------------------- */
 
-/* Reads element `at` of an operand. */
-template <typename T>
-__device__ __forceinline__ T read_complex(const mylib_function_args &args, int k, int64_t at)
+/* Reads element `at` of an operand; c64 is converted to c128. */
+__device__ __forceinline__ t_c128 read_complex(const mylib_function_args &args, int k, int64_t at)
 {
+    const bool is_wide = args.type == MYLIB_C128;
     const char *p = args.in[k];
     if (p == NULL)
         p = (const char *)args.constant[k];
     else if (!args.is_single[k])
-        p += at * (int64_t)sizeof(T);
-    return load_element<T>(p);
+        p += at * (is_wide ? 16 : 8);
+    return is_wide ? load_element<t_c128>(p) : widen_c64(load_element<t_c64>(p));
 }
 
-template <int OP, typename T> __device__ __forceinline__ T apply_complex(T a, T b)
+template <int OP> __device__ __forceinline__ t_c128 apply_complex(t_c128 a, t_c128 b)
 {
-    if constexpr (function<OP, T>::is_defined)
-        return function<OP, T>::apply(a, b);
+    if constexpr (function<OP, t_c128>::is_defined)
+        return function<OP, t_c128>::apply(a, b);
     return a;
 }
 
-template <typename T>
 __global__ void __launch_bounds__(THREADS)
     complex_kernel(const __grid_constant__ mylib_function_args args)
 {
@@ -220,9 +219,9 @@ __global__ void __launch_bounds__(THREADS)
     wait_for_previous();
     if (at >= args.n)
         return;
-    const T a = read_complex<T>(args, 0, at),
-            b = args.inputs == 2 ? read_complex<T>(args, 1, at) : a;
-    T r = a;
+    const t_c128 a = read_complex(args, 0, at),
+                 b = args.inputs == 2 ? read_complex(args, 1, at) : a;
+    t_c128 r = a;
     switch (args.opcode) {
 #define ROW(kind, op, set) \
     case MYLIB_OP_##op: \
@@ -231,7 +230,10 @@ __global__ void __launch_bounds__(THREADS)
         MYLIB_ELEMENTARY_FUNCTIONS(ROW)
 #undef ROW
     }
-    ((T *)args.out)[at] = r;
+    if (args.type == MYLIB_C128)
+        ((t_c128 *)args.out)[at] = r;
+    else
+        ((t_c64 *)args.out)[at] = narrow_c128(r);
 }
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
@@ -258,8 +260,9 @@ template <int OP, typename T> chosen choose()
     constexpr bool is_shared = std::is_integral<T>::value && ignores_sign<OP>;
     if constexpr (is_shared && !(SAME<OP> == OP && std::is_unsigned<T>::value)) {
         return choose<SAME<OP>, std::make_unsigned_t<T>>();
-    } else if constexpr (is_elementary<OP> && real_of<T>::is_complex)
-        return {complex_kernel<T>, THREADS};
+    } else if constexpr (is_elementary<OP> && real_of<T>::is_complex &&
+                         !by_hardness<OP, T>::has_hard)
+        return {complex_kernel, THREADS};
     else
         return {function_kernel<OP, T>, (int64_t)THREADS * AT_ONCE<OP, T>};
 }

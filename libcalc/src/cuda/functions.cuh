@@ -93,6 +93,9 @@ template <int OP, typename T> struct by_hardness {
                 is_hard |= (quick.is_rare != 0) | may_round_twice(quick.value, ulps), \
                 f16_from_f32(quick.value))
 #define QUICK_BINARY_F16(op, way) QUICK_F16(op, way, 0)
+#define QUICK_COMPLEX(op) \
+    BY_HARDNESS(op, c64, (void)b; const t_quick_c64 quick = op##_quick_c64(a); \
+                is_hard |= quick.is_rare != 0, quick.value)
 #define ORDINARY(op) \
     BY_HARDNESS(op, f64, (void)b; const t_quick_f64 quick = op##_ordinary_f64(a); \
                 is_hard |= quick.is_rare >> 63 != 0, quick.value)
@@ -104,12 +107,14 @@ MYLIB_HARD_BINARY(HARD_BINARY)
 MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY)
 MYLIB_QUICK_BINARY_ON_GPU(QUICK_BINARY_F16)
 QUICK_F16(hypot, hypot_quick_f32, 2)
+MYLIB_QUICK_COMPLEX(QUICK_COMPLEX)
 MYLIB_QUICK_ON_GPU(QUICK)
 MYLIB_ORDINARY_ON_GPU(ORDINARY)
 MYLIB_ORDINARY_BINARY_ON_GPU(ORDINARY_BINARY)
 MYLIB_IN_TWO_STEPS(IN_TWO_STEPS)
 #undef ORDINARY_BINARY
 #undef ORDINARY
+#undef QUICK_COMPLEX
 #undef QUICK_BINARY_F16
 #undef QUICK_F16
 #undef QUICK_BINARY
@@ -133,16 +138,16 @@ template <int OP> constexpr bool is_elementary = OP >= MYLIB_OP_sin;
 
 /*
  * Elements that a thread computes at once, so that their steps overlap: 16 bytes, or 4 small
- * integers.  Elementary functions take 32 bytes, which share the loads of constants, or 4 f16; only
- * 2 f16 if long arrays have a table (functions.c).  Slow ones of f64 take 64 bytes, long ones 16.
+ * integers.  Elementary functions take 32 bytes, which share the loads of constants, or 4 f16 or 2
+ * complex numbers; slow ones of f64 take 64, long ones 16.
  */
 template <int OP, typename T>
 constexpr int AT_ONCE = sizeof(T) == 1 || (sizeof(T) == 2 && class_of<T>::value != HALF) ? 4
-                        : !is_elementary<OP> ? 16 / (int)sizeof(T)
-                        : sizeof(T) == 2     ? 2 * function<OP, T>::inputs
-                        : sizeof(T) == 4     ? 8
-                        : is_long<OP>        ? 2
-                        : is_slow<OP>        ? 8
-                                             : 4;
+                        : !is_elementary<OP>                    ? 16 / (int)sizeof(T)
+                        : sizeof(T) == 2                        ? 4
+                        : sizeof(T) == 4                        ? 8
+                        : is_long<OP> || real_of<T>::is_complex ? 2
+                        : is_slow<OP>                           ? 8
+                                                                : 4;
 
 } // namespace
