@@ -106,7 +106,9 @@ def test_the_newest_of_the_usual_places_and_several_gpus(
     [
         # PTX of the newest architecture that nvcc knows serves it.
         pytest.param("echo 99.9", r"\d+ \(of this machine's GPU\)", "", id="newer-than-nvcc"),
-        pytest.param("echo 3.5", "all-major .*", "compute capability 3.5: the library needs", id="too-old"),
+        pytest.param(
+            "echo 3.5", "all-major .*", "compute capability 3.5: the library needs", id="too-old"
+        ),
         pytest.param(
             "echo NVIDIA-SMI has failed because 9.9; exit 9", "all-major .*", "", id="no-driver"
         ),
