@@ -58,14 +58,14 @@ class default_device(Setting):
             raise TypeError(
                 'device must be a string ("cpu", "cuda", "cuda:N", "cuda:all"), not None'
             )
-        self.device = device_name(_usable_ordinal(device))
+        self.device = device_name(usable_ordinal(device))
 
     def __enter__(self) -> str:
         self._enter(core.default_device, self.device)
         return self.device
 
 
-def _usable_ordinal(device: str) -> int:
+def usable_ordinal(device: str | None) -> int:
     """Returns the ordinal of a device; ValueError for a bad name, CudaError for a missing GPU."""
     ordinal = core.parse_device(device)
     if ordinal >= 0:
@@ -88,7 +88,7 @@ def set_default_device(device: str | None) -> None:
     >>> get_default_device()
     'cpu'
     """
-    core.set_process_device(None if device is None else _usable_ordinal(device))
+    core.set_process_device(None if device is None else usable_ordinal(device))
 
 
 def get_default_device() -> str:
@@ -128,17 +128,12 @@ def _foreign_handle(stream: Any) -> int:
         handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))
     else:
         given = protocol() if callable(protocol) else protocol
-        if not isinstance(given, tuple | list) or len(given) != 2:
+        if not isinstance(given, tuple | list) or len(given) != 2 or given[0] != 0:
             raise TypeError(
-                f"__cuda_stream__ of {type(stream).__name__} must be a version and a handle, "
+                f"__cuda_stream__ of {type(stream).__name__} must be a version, 0, and a handle, "
                 f"not {given!r}"
             )
-        version, handle = given
-        if version != 0:
-            raise TypeError(
-                f"__cuda_stream__ of {type(stream).__name__} is of version {version}; "
-                "version 0 is understood"
-            )
+        handle = given[1]
     if not isinstance(handle, int):
         raise TypeError(
             "expected a Stream, an object with __cuda_stream__, or a cudaStream_t as an int, "

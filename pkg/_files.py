@@ -27,15 +27,17 @@ import numpy as np
 from . import core
 from ._cluster import Work, run_on_workers
 from ._convert import convert
+from ._devices import usable_ordinal
 from ._inputs import AnyInput, Input, open_input
-from ._operands import broadcast_shapes, is_number
+from ._operands import is_number
 from ._outputs import Failure, Output, reason, size_text, usage
 from ._pieces import piece_shape, pieces, whole_chunks
+from ._reductions import reduce_slowly
 from ._stores import ZarrOutput, open_output, place_of
 from ._table import ELEMENTS, ELEMENTS_TEXT
 from .expressions import Expression
-from .expressions.expression import CASTINGS, of_graph
-from .expressions.graph import REDUCTIONS, Graph
+from .expressions.expression import CASTINGS, broadcast_inputs, of_graph
+from .expressions.graph import REDUCTIONS
 from .expressions.parsing import FUNCTIONS
 
 #: Bytes read and written for a piece: large beside the cost of a call, small beside memory.
@@ -266,9 +268,7 @@ class Evaluation:
         self, options: argparse.Namespace, signals: Signals, files: contextlib.ExitStack
     ) -> None:
         self.options, self.signals = options, signals
-        ordinal = core.parse_device(options.device)
-        if ordinal >= 0:
-            core.check_device(ordinal)
+        usable_ordinal(options.device)
         self.expression = Expression(options.words[0].strip())
         given = _operands(self.expression, options.words[1:])
         self.files = {
@@ -278,7 +278,7 @@ class Evaluation:
         }
         #: Files and numbers, in the expression's order.
         self.operands = [self.files.get(name, x) for name, x in given.items()]
-        self.shape = self._broadcast()
+        self.shape = broadcast_inputs([*self.files], [*self.files.values()])
         self.is_reduction = self.expression._graph.reduction is not None
         dtype, ndim = self._describe()
         self.dtype: np.dtype[Any] = options.dtype or dtype
@@ -303,13 +303,6 @@ class Evaluation:
         if place is None or place.kind != "Zarr":
             raise usage("--scheduler: workers write chunks of Zarr: add -o OUTPUT.zarr")
 
-    def _broadcast(self) -> tuple[int, ...]:
-        arrays = {name: file.shape for name, file in self.files.items()}
-        try:
-            return broadcast_shapes(*arrays.values())
-        except ValueError:
-            shapes = ", ".join(f"{name} {shape}" for name, shape in arrays.items())
-            raise Failure(f"the shapes of the files do not agree: {shapes}") from None
 
     def _call(self, part: Callable[[Any], Any], **more: Any) -> Any:
         """Calls the expression with the numbers and, for each file, the result of `part`."""
@@ -327,9 +320,9 @@ class Evaluation:
         dtype = np.dtype(type(value)) if is_number(value) else value.dtype
         if graph.reduction is None:
             return dtype, len(self.shape)
-        # Ones: a minimum needs an element.
-        reduction = of_graph(Graph(("x",), (("input", 0),), 0, graph.reduction))
-        result = np.asarray(reduction(np.ones((1,) * len(self.shape), dtype)))
+        name, axis, keepdims = graph.reduction
+        ones = np.ones((1,) * len(self.shape), dtype)  # a minimum needs an element
+        result = reduce_slowly(name, ones, axis, keepdims=keepdims)
         return result.dtype, result.ndim
 
     def run(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import core
-from ._operands import has_own_rules, integer, own_rules, refusal
+from ._operands import check_vectors, has_own_rules, integer, own_rules, refusal
 from ._table import OPERATIONS
 
 
@@ -15,21 +15,11 @@ def _vector(name: str, a: Any, b: Any, device: str | None) -> Any:
     vectors = [core.as_array(a), core.as_array(b)]
     for k, (given, x) in enumerate(zip("ab", vectors, strict=True)):
         if not has_own_rules(x):
-            x = vectors[k] = x if isinstance(x, core.ArrayBase) else np.asarray(x)
+            vectors[k] = x if isinstance(x, core.ArrayBase) else np.asarray(x)
         elif own_rules(x) is not x or not hasattr(x, "ndim"):
             raise refusal(f"vector_{name}: {given}", x)
-        if x.ndim != 1:
-            raise ValueError(
-                f"vector_{name}: {given} must have one dimension, not {x.ndim} "
-                f"(its shape is {x.shape})"
-            )
-    if vectors[0].shape != vectors[1].shape:
-        raise ValueError(
-            f"vector_{name}: a has {vectors[0].size} elements and b has {vectors[1].size}: "
-            "the lengths must be equal"
-        )
-    a, b = vectors
-    return OPERATIONS[name](a, b, device=device)
+    check_vectors(f"vector_{name}", *vectors)
+    return OPERATIONS[name](*vectors, device=device)
 
 
 def vector_add(a: Any, b: Any, device: str | None = None) -> Any:

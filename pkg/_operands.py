@@ -541,6 +541,16 @@ def reduced_axes(name: str, axis: Any, ndim: int) -> Shape:
     return normalize_axes(name, axes, ndim)
 
 
+def check_vectors(name: str, a: Any, b: Any) -> None:
+    """Raises ValueError unless two arrays have one dimension, and equally many elements."""
+    if a.ndim != 1 or b.ndim != 1:
+        raise ValueError(
+            f"{name}: the arrays must have one dimension; their shapes are {a.shape} and {b.shape}"
+        )
+    if a.shape != b.shape:
+        raise ValueError(f"{name}: a has {a.size} elements and b has {b.size}: they must be equal")
+
+
 def order_of(name: str, order: Any, default: str = "K", allowed: str = "CFAK") -> str:
     """Returns the argument `order` as a capital letter; None is the default, as in NumPy."""
     if order is None:

@@ -23,6 +23,7 @@ from ._operands import (
     NUMBERS,
     Shape,
     call_numpy,
+    check_vectors,
     device_name,
     find_place,
     flag,
@@ -292,12 +293,7 @@ def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
         a, b = (np.asarray(x) if type(x) in NUMBERS else x for x in (a, b))  # no number is weak
         product = OPERATIONS["multiply"](a, b, device=device_name(ordinal))
         return finish("dot", product if on_gpu else np.asarray(product), out, exact=True)
-    if a.ndim != 1 or b.ndim != 1:
-        raise ValueError(
-            f"dot: the arrays must have one dimension; their shapes are {a.shape} and {b.shape}"
-        )
-    if a.shape != b.shape:
-        raise ValueError(f"dot: a has {a.size} elements and b has {b.size}: they must be equal")
+    check_vectors("dot", a, b)
     dtype = np.result_type(a.dtype, b.dtype)
     return finish("dot", _reduce(SUM, (a, b), (0,), False, dtype, ordinal), out, exact=True)
 

@@ -414,7 +414,7 @@ static outcome fill_new(core_state *state, PyObject *const *args, PyObject **res
     mylib_device place;
     mylib_type type;
     mylib_status status;
-    if (!PyUnicode_Check(order) || PyUnicode_CompareWithASCIIString(order, "C") != 0)
+    if (!is_text(order, "C"))
         return OTHER_OPERAND;
     if (parse_device(state, args[4], &place) < 0)
         return FAILED;

@@ -236,6 +236,12 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
     return dims + 2 * ndim;
 }
 
+/* Returns whether an object is a str of these ASCII characters. */
+static inline int is_text(PyObject *x, const char *text)
+{
+    return PyUnicode_Check(x) && PyUnicode_CompareWithASCIIString(x, text) == 0;
+}
+
 /* Takes "cpu", "cuda", "cuda:N", "cuda:all" or None (the default device) as a device. */
 int parse_device(core_state *state, PyObject *object, mylib_device *device_ret);
 
@@ -245,10 +251,9 @@ static inline int default_is_cpu(const core_state *state)
     PyObject *device;
     if (PyContextVar_Get(state->default_device, Py_None, &device) < 0)
         return -1;
-    int is_cpu =
-        device == Py_None
-            ? atomic_load_explicit(&state->process_device, memory_order_relaxed) == -1
-            : PyUnicode_Check(device) && PyUnicode_CompareWithASCIIString(device, "cpu") == 0;
+    int is_cpu = device == Py_None
+                     ? atomic_load_explicit(&state->process_device, memory_order_relaxed) == -1
+                     : is_text(device, "cpu");
     Py_DECREF(device);
     return is_cpu;
 }

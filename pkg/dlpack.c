@@ -159,14 +159,10 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
                      (int)t->device.device_type);
         return -1;
     }
-    if (t->ndim < 0 || t->ndim > MYLIB_MAX_NDIM) {
-        PyErr_Format(PyExc_BufferError, "the tensor has %d dimensions: at most %d are supported",
-                     (int)t->ndim, MYLIB_MAX_NDIM);
-        return -1;
-    }
-    if (t->ndim > 0 && t->shape == NULL) {
-        PyErr_Format(PyExc_BufferError, "the tensor has %d dimensions, and its shape is NULL",
-                     (int)t->ndim);
+    if (t->ndim < 0 || t->ndim > MYLIB_MAX_NDIM || (t->ndim > 0 && t->shape == NULL)) {
+        PyErr_Format(PyExc_BufferError,
+                     "the tensor has %d dimensions and the shape %p: at most %d are supported",
+                     (int)t->ndim, (void *)t->shape, MYLIB_MAX_NDIM);
         return -1;
     }
     if (take_dlpack_type(t->dtype, type_ret) < 0)

@@ -27,18 +27,6 @@ typedef struct program_object {
     computation computation; /* runs the program */
 } program_object;
 
-/* Copies a sequence of at most `most` items to a tuple, which its items cannot change. */
-static PyObject *take_sequence(PyObject *object, const char *name, Py_ssize_t most)
-{
-    PyObject *tuple = PySequence_Tuple(object);
-    if (tuple != NULL && PyTuple_GET_SIZE(tuple) > most) {
-        PyErr_Format(PyExc_ValueError, "Program(): %zd %s; at most %zd are supported",
-                     PyTuple_GET_SIZE(tuple), name, most);
-        Py_CLEAR(tuple);
-    }
-    return tuple;
-}
-
 /* Sets a zeroed constant from a tuple (dtype, value): converts the value, of one element. */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
@@ -51,18 +39,10 @@ static int take_constant(PyObject *item, mylib_constant *constant)
     if (!PyArg_ParseTuple(item, "OO:constant", &dtype, &value) || take_dtype(dtype, &type) < 0)
         return -1;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
-    PyObject *array = PyArray_FromAny(value, descr, 0, 0, NPY_ARRAY_CARRAY, NULL);
-    if (array == NULL)
-        return -1;
-    if (PyArray_SIZE((PyArrayObject *)array) != 1) {
-        Py_DECREF(array);
-        PyErr_SetString(PyExc_ValueError, "Program(): a constant has one element");
-        return -1;
-    }
     constant->type = (int32_t)type;
-    memcpy(constant->value, PyArray_DATA((PyArrayObject *)array), mylib_type_size(type));
-    Py_DECREF(array);
-    return 0;
+    int result = PyArray_Pack(descr, constant->value, value);
+    Py_DECREF(descr);
+    return result;
 }
 
 /* Takes a tuple (op, dtype, operands). */
@@ -104,13 +84,16 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOOU:Program", names, &input_object,
                                      &constant_object, &step_object, &name))
         return NULL;
-    inputs = take_sequence(input_object, "inputs", MAX_INPUTS);
-    constants = inputs != NULL
-                    ? take_sequence(constant_object, "constants", MYLIB_PROGRAM_MAX_CONSTANTS)
-                    : NULL;
-    steps = constants != NULL ? take_sequence(step_object, "steps", MYLIB_PROGRAM_MAX_STEPS) : NULL;
+    /* Tuples, which their items cannot change. */
+    inputs = PySequence_Tuple(input_object);
+    constants = inputs != NULL ? PySequence_Tuple(constant_object) : NULL;
+    steps = constants != NULL ? PySequence_Tuple(step_object) : NULL;
     if (steps == NULL)
         goto out;
+    if (PyTuple_GET_SIZE(inputs) > MAX_INPUTS) {
+        PyErr_Format(PyExc_ValueError, "Program(): at most %d inputs are supported", MAX_INPUTS);
+        goto out;
+    }
     Py_ssize_t constant_count = PyTuple_GET_SIZE(constants), step_count = PyTuple_GET_SIZE(steps);
     constant = PyMem_Calloc((size_t)constant_count + 1, sizeof *constant);
     step = PyMem_Calloc((size_t)step_count + 1, sizeof *step);
@@ -479,10 +462,6 @@ static int find_input(const expression_object *self, Py_ssize_t given, PyObject 
     return -1;
 }
 
-static int is_text(PyObject *x, const char *text)
-{
-    return PyUnicode_Check(x) && PyUnicode_CompareWithASCIIString(x, text) == 0;
-}
 
 /*
  * Puts the arguments in the order of the inputs, if they are these, perhaps `out`, which must have
@@ -586,11 +565,11 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
         PyTuple_GET_SIZE(inputs) > MAX_INPUTS ||
         PyTuple_GET_SIZE(inputs) != PyTuple_GET_SIZE(names) ||
         (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs)))
-        return PyErr_Format(PyExc_ValueError, "_remember(): these do not belong together");
+        goto odd;
     new.program = (program_object *)program;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
         if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k)))
-            return PyErr_Format(PyExc_TypeError, "_remember(): a name is a str");
+            goto odd;
         if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
@@ -599,11 +578,13 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
         if (source == -1 && PyErr_Occurred())
             return NULL;
         if (source < 0 || source >= PyTuple_GET_SIZE(inputs))
-            return PyErr_Format(PyExc_ValueError, "_remember(): no such input");
+            goto odd;
         new.source[k] = (uint8_t)source;
     }
     add_plan(self, &new, names, number, axis, keeps_axes);
     Py_RETURN_NONE;
+odd:
+    return PyErr_Format(PyExc_ValueError, "_remember(): these do not belong together");
 }
 
 static int expression_traverse(PyObject *object, visitproc visit, void *arg)

@@ -176,8 +176,7 @@ static outcome join_new(core_state *state, PyObject *const *args, PyObject **res
 {
     int is_large, is_stack = args[2] == Py_True;
     if (!(PyTuple_CheckExact(args[0]) || PyList_CheckExact(args[0])) ||
-        !PyLong_CheckExact(args[1]) || args[3] != Py_None || !PyUnicode_Check(args[4]) ||
-        PyUnicode_CompareWithASCIIString(args[4], "same_kind") != 0)
+        !PyLong_CheckExact(args[1]) || args[3] != Py_None || !is_text(args[4], "same_kind"))
         return OTHER_OPERAND;
     const long axis = PyLong_AsLongAndOverflow(args[1], &is_large);
     if (is_large || axis < -MYLIB_MAX_NDIM || axis >= MYLIB_MAX_NDIM)

@@ -107,13 +107,10 @@ int take_value(call *c, int k, mylib_type type)
         return 0;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
     const mylib_mode mode = mylib_enter_mode();
-    PyObject *converted = PyArray_FromAny(o->object, descr, 0, 0, 0, NULL); /* steals descr */
+    int result = PyArray_Pack(descr, o->value, o->object);
     mylib_leave_mode(mode);
-    if (converted == NULL)
-        return -1;
-    memcpy(o->value, PyArray_DATA((PyArrayObject *)converted), type_sizes[type]);
-    Py_DECREF(converted);
-    return 0;
+    Py_DECREF(descr);
+    return result;
 }
 
 int is_out_of_range(const call *c, int k)

@@ -311,20 +311,16 @@ static int is_large(PyObject *const *args, Py_ssize_t nargs)
     return 0;
 }
 
-static int is_name(PyObject *name, const char *text)
-{
-    return PyUnicode_CompareWithASCIIString(name, text) == 0;
-}
 
 static int is_default(PyObject *name, PyObject *value)
 {
     if (value == Py_None)
-        return is_name(name, "out") || is_name(name, "dtype") || is_name(name, "order") ||
-               is_name(name, "device");
+        return is_text(name, "out") || is_text(name, "dtype") || is_text(name, "order") ||
+               is_text(name, "device");
     if (value == Py_True)
-        return is_name(name, "where") || is_name(name, "subok");
-    return PyUnicode_Check(value) && ((is_name(name, "casting") && is_name(value, "same_kind")) ||
-                                      (is_name(name, "order") && is_name(value, "K")));
+        return is_text(name, "where") || is_text(name, "subok");
+    return (is_text(value, "same_kind") && is_text(name, "casting")) ||
+           (is_text(value, "K") && is_text(name, "order"));
 }
 
 /* Returns whether writing `out` may change a mask. */
@@ -403,21 +399,21 @@ static options find_options(const operation *self, PyObject *const *args, Py_ssi
             o.out = value; /* before the names are compared, which takes longer */
             continue;
         }
-        o.names_device |= is_name(name, "device");
-        if (PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 1 && is_name(name, "out"))
+        o.names_device |= is_text(name, "device");
+        if (PyTuple_CheckExact(value) && PyTuple_GET_SIZE(value) == 1 && is_text(name, "out"))
             value = PyTuple_GET_ITEM(value, 0); /* ufuncs allow a tuple */
         if (is_default(name, value))
             continue;
-        if (is_name(name, "device"))
+        if (is_text(name, "device"))
             o.device = value;
-        else if (is_name(name, "out") && nargs == self->nin)
+        else if (is_text(name, "out") && nargs == self->nin)
             o.out = value;
         else
             o.others++;
-        if (is_name(name, "where"))
+        if (is_text(name, "where"))
             o.mask = value;
-        o.has_casting |= is_name(name, "casting");
-        o.has_dtype |= is_name(name, "dtype");
+        o.has_casting |= is_text(name, "casting");
+        o.has_dtype |= is_text(name, "dtype");
     }
     if (nargs == self->nin + 1 && args[self->nin] != Py_None)
         o.out = args[self->nin];

@@ -155,7 +155,6 @@ static int is_in_c_order(const call *c, int ndim)
  * the C library returns freed memory of this size at once.  So the block that was freed last is
  * kept for the next output of its size.  The kernel may take its pages (MADV_FREE).
  */
-#if defined(MADV_FREE) && defined(MADV_HUGEPAGE)
 #define LEAST_KEPT_NBYTES ((size_t)32 << 20)
 #define MOST_KEPT_NBYTES ((size_t)1 << 30)
 #define HUGE_PAGE ((size_t)2 << 20)
@@ -232,13 +231,6 @@ static PyObject *handle_large(size_t nbytes)
     Py_XDECREF(capsule);
     return before;
 }
-#else
-static PyObject *handle_large(size_t nbytes)
-{
-    (void)nbytes;
-    return NULL;
-}
-#endif
 
 PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape)
 {

@@ -44,7 +44,7 @@ from .parsing import parse
 _Out = TypeVar("_Out", bound=Host | Array)
 
 #: The keyword arguments of a call besides the inputs, with their defaults.
-_OPTIONS: dict[str, Any] = {"out": None, "order": "K", "casting": "safe", "device": None}
+OPTIONS: dict[str, Any] = {"out": None, "order": "K", "casting": "safe", "device": None}
 
 #: The number of programs that an expression keeps, besides those of `core.ExpressionBase`.
 _MAX_PROGRAMS = 64
@@ -85,7 +85,8 @@ def _gpu_of(values: Iterable[Any]) -> int:
     return next((x._ordinal for x in values if isinstance(x, Array)), -1)
 
 
-def _broadcast_shape(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
+def broadcast_inputs(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
+    """Returns the shape to which inputs broadcast; ValueError, with their shapes, if they do not."""
     try:
         return broadcast_shapes(*(np.shape(x) for x in values))
     except ValueError:
@@ -252,7 +253,7 @@ class _Call:
         for k, parts in self.pairs.items():
             used = sorted({i for part in self.expression._pairs[k] for i in part.inputs})
             values = [self.values[i] for i in used]
-            shape = _broadcast_shape([self.names[i] for i in used], values)
+            shape = broadcast_inputs([self.names[i] for i in used], values)
             place = _gpu_of(values)
             if place < 0:
                 result = empty_like_all(values, shape, self.kinds[k])
@@ -311,7 +312,7 @@ class _Call:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return _broadcast_shape(self.names, self.values)
+        return broadcast_inputs(self.names, self.values)
 
     def run(self, target: Any) -> Any:
         """Computes the call, into `target` or a new array."""
@@ -529,16 +530,16 @@ class Expression(core.ExpressionBase):
         """Computes a call that `core.ExpressionBase` leaves."""
         # A name belongs to an input unless that input is given by position.
         open_names = self.inputs[len(args) :]
-        given = {name: named.pop(name) for name in named.keys() & _OPTIONS.keys() - {*open_names}}
+        given = {name: named.pop(name) for name in named.keys() & OPTIONS.keys() - {*open_names}}
         inputs = self._bind(args, named)
         try:
-            return self._compute(inputs, **{**_OPTIONS, **given})
+            return self._compute(inputs, **{**OPTIONS, **given})
         except TypeError:
             stand_in: Any = next((x for x in inputs if hasattr(type(x), "_replay")), None)
             if stand_in is None:
                 raise
         # The call is part of a function that is being fused.
-        odd = [name for name, x in given.items() if repr(x) != repr(_OPTIONS[name])]
+        odd = [name for name, x in given.items() if repr(x) != repr(OPTIONS[name])]
         if odd:
             raise TypeError(f"{self._caller}() takes no {', '.join(odd)} in a fused function")
         return stand_in._replay(self._graph, inputs)
@@ -588,7 +589,7 @@ class Expression(core.ExpressionBase):
         if self._graph.reduction is None:
             values = self._take(inputs)
             calls = self._calls_like(values)
-            shape = _broadcast_shape(self.inputs, values)
+            shape = broadcast_inputs(self.inputs, values)
             may_refuse = any(call.lower()[0].may_refuse for call in calls)
             fill(self._caller, out, values, shape, compute, may_refuse)
         else:
@@ -691,7 +692,7 @@ class Expression(core.ExpressionBase):
         ]
         parameters += [
             inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
-            for name, default in _OPTIONS.items()
+            for name, default in OPTIONS.items()
             if name not in self.inputs
         ]
         return inspect.Signature(parameters)

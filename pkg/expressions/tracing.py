@@ -19,7 +19,7 @@ from .._call import normalize
 from .._devices import default_device
 from .._operands import axis_or_axes, limits_of
 from .._table import OPERATIONS, REDUCTION_OF, UFUNCS
-from .expression import of_graph
+from .expression import OPTIONS, of_graph
 from .graph import REDUCTIONS, Builder, Graph, Reduction
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -48,11 +48,13 @@ def _refusal(what: str, advice: str = "") -> Callable[..., Any]:
     return refuse
 
 
-def _operator(function: str, reflected: bool = False) -> Callable[[Traced, Any], Any]:
-    def compute(self: Traced, other: Any) -> Any:
-        return _apply(function, (other, self) if reflected else (self, other))
+def _operator(function: str) -> Callable[[Traced, Any], Any]:
+    return lambda self, other: _apply(function, (self, other))
 
-    return compute
+
+def _operators(function: str) -> tuple[Callable[[Traced, Any], Any], Callable[[Traced, Any], Any]]:
+    """Returns an operator, and the one with its operands reflected."""
+    return _operator(function), lambda self, other: _apply(function, (other, self))
 
 
 def _unary(function: str) -> Callable[[Traced], Any]:
@@ -94,18 +96,18 @@ class Traced:
     def __repr__(self) -> str:
         return "<a value of a function that is being fused>"
 
-    __add__, __radd__ = _operator("add"), _operator("add", True)
-    __sub__, __rsub__ = _operator("subtract"), _operator("subtract", True)
-    __mul__, __rmul__ = _operator("multiply"), _operator("multiply", True)
-    __truediv__, __rtruediv__ = _operator("true_divide"), _operator("true_divide", True)
-    __floordiv__, __rfloordiv__ = _operator("floor_divide"), _operator("floor_divide", True)
-    __mod__, __rmod__ = _operator("remainder"), _operator("remainder", True)
-    __rpow__ = _operator("raised", True)
-    __and__, __rand__ = _operator("bitwise_and"), _operator("bitwise_and", True)
-    __or__, __ror__ = _operator("bitwise_or"), _operator("bitwise_or", True)
-    __xor__, __rxor__ = _operator("bitwise_xor"), _operator("bitwise_xor", True)
-    __lshift__, __rlshift__ = _operator("left_shift"), _operator("left_shift", True)
-    __rshift__, __rrshift__ = _operator("right_shift"), _operator("right_shift", True)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("subtract")
+    __mul__, __rmul__ = _operators("multiply")
+    __truediv__, __rtruediv__ = _operators("true_divide")
+    __floordiv__, __rfloordiv__ = _operators("floor_divide")
+    __mod__, __rmod__ = _operators("remainder")
+    _, __rpow__ = _operators("raised")
+    __and__, __rand__ = _operators("bitwise_and")
+    __or__, __ror__ = _operators("bitwise_or")
+    __xor__, __rxor__ = _operators("bitwise_xor")
+    __lshift__, __rlshift__ = _operators("left_shift")
+    __rshift__, __rrshift__ = _operators("right_shift")
     __lt__, __le__ = _operator("less"), _operator("less_equal")
     __gt__, __ge__ = _operator("greater"), _operator("greater_equal")
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")
@@ -282,11 +284,8 @@ def fuse(function: _F) -> _F:
         stand_ins[name] = Traced(builder, builder.input(name))
     stood: Any = stand_ins
     bound = inspect.BoundArguments(signature, stood)
-    if core.parse_device(None) < 0:  # the CPU
+    with default_device("cpu"):  # for tracing: functions of a GPU take only arrays
         result = function(*bound.args, **bound.kwargs)
-    else:
-        with default_device("cpu"):  # for tracing: functions of a GPU take only arrays
-            result = function(*bound.args, **bound.kwargs)
     if not isinstance(result, Traced) or result._builder is not builder:
         raise TypeError(
             f"{name_of_function}() returned a {type(result).__name__}, not a value computed from "
@@ -299,7 +298,7 @@ def fuse(function: _F) -> _F:
     is_direct = used == names and not any(
         parameter.kind is parameter.KEYWORD_ONLY for parameter in signature.parameters.values()
     )
-    options = {"out", "order", "casting", "device"} - set(names)
+    options = OPTIONS.keys() - set(names)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
