@@ -1,7 +1,7 @@
-"""`Array`: an array whose elements are on a GPU; its Python half.
+"""The Python half of `Array`: an array whose elements are on a GPU.
 
-`core.ArrayBase` has the memory, the attributes, and the fast path of the operators.  This file has
-the methods.  They do not use the package's functions, which dispatch to them.
+`core.ArrayBase` has the memory, the attributes, and the fast path of the operators.  The methods do
+not use the package's functions, which dispatch to them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ NUMPY_FUNCTIONS: dict[Any, Callable[..., Any]] = {}
 
 
 class _Flags:
-    """The flags of a NumPy array in the same layout, and with the same memory.
+    """NumPy's flags of an array.
 
     Only WRITEABLE can be set, and only to False.
     """
@@ -443,7 +443,7 @@ class Array(core.ArrayBase):
 
 
 def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Computes a NumPy ufunc, or one of its methods, with an Array among the arguments."""
+    """Computes a NumPy ufunc, or one of its methods."""
     arguments = (*inputs, *kwargs.get("out", ()), kwargs.get("where"))
     if any(map(own_ufuncs, foreign_rules(arguments))):
         return NotImplemented
@@ -501,7 +501,7 @@ def _reduce_by_ufunc(
 
 
 def _set_shape(host: Any, shape: Shape, copy: bool) -> Any:
-    """Returns `host` in another shape; AttributeError if only a copy has that shape."""
+    """Returns `host` in another shape, without a copy; or AttributeError."""
     host.shape = shape
     return host
 
@@ -529,7 +529,7 @@ def _count(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, 
 
 
 def tell_dask() -> None:
-    """Tells Dask, if it is imported, that counts of Arrays are Arrays; NumPy's are in host memory.
+    """Tells Dask, if it is imported, that counts of Arrays are Arrays.
 
     Every function that makes an Array for Dask calls this.
     """

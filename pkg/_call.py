@@ -1,10 +1,8 @@
 """Computes the element-wise calls that the fast paths in C decline: the one slow path.
 
-They come from the operations (`call`), from the operators of `Array` (`call_operator`) and from
-NumPy's protocols (`call_arrays`).  Expressions, reductions and assignments use the same rules for
-element types, powers and overlap.
-
-`core.map` computes host arrays in native byte order, and `core.compute` Arrays.
+They come from the operations (`call`), the operators of `Array` (`call_operator`) and NumPy's
+protocols (`call_arrays`).  `core.map` computes host arrays in native byte order, and `core.compute`
+Arrays.
 """
 
 from __future__ import annotations
@@ -71,7 +69,7 @@ _MAX_EXPONENT = 64
 def explain(
     operation: Any, error: TypeError, args: Sequence[Any] = (), kinds: Sequence[Any] = ()
 ) -> TypeError:
-    """Returns a TypeError that names the operands, or their types, if an operation lacks them."""
+    """Returns a TypeError that names the operands, or their types."""
     # A ufunc may have another name, so that pandas does not mistake it for NumPy's.
     text = str(error).replace(operation.ufunc.__name__, operation.__name__)
     supported = ", ".join(dict.fromkeys(np.dtype(types[0]).name for types in operation.types))
@@ -135,7 +133,7 @@ def _kind(x: Any) -> Any:
 
 
 def _check_mask(name: str, where: Any) -> Any:
-    """Returns `where` as an array; raises TypeError if it is not one of bool."""
+    """Returns `where` as an array; TypeError if it is not one of bool."""
     mask = where if isinstance(where, np.ndarray | core.ArrayBase) else np.asarray(where, np.bool_)
     if mask.dtype != np.bool_:
         raise TypeError(f"{name}(): where must be an array of bool, not of {mask.dtype}")
@@ -220,10 +218,7 @@ def _truth(x: Any) -> bool:
 def normalize(
     operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the inputs, and the keyword arguments that differ from the defaults, with `out`.
-
-    `out` may be None beside `where`.
-    """
+    """Returns the inputs, and the keyword arguments that differ from the defaults, with `out`."""
     name, nin = operation.__name__, operation.nin
     keywords = dict(kwargs)
     if len(args) == nin + 1:
@@ -262,7 +257,7 @@ def normalize(
 
 
 def call(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Computes `operation(*args, **kwargs)` if `core` leaves it to Python."""
+    """Computes `operation(*args, **kwargs)`."""
     inputs, keywords = normalize(operation, args, kwargs)
     result = call_foreign(operation, inputs, keywords)
     if result is not NotImplemented:
@@ -324,7 +319,7 @@ def _unless_shared(x: Any, out: Any) -> Any:
 def _call_host(
     operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[str, Any]
 ) -> Any:
-    """Computes a call of host arrays, scalars and lists, on the GPU `ordinal` or the CPU."""
+    """Computes a call of host arrays, scalars and lists."""
     if keywords.get("out") is ...:  # asks for an array
         return np.asarray(_call_host(operation, ordinal, inputs, {**keywords, "out": None}))
     out, where = keywords.get("out"), keywords.get("where")
@@ -344,7 +339,7 @@ def _call_host(
 
 
 def _is_for_the_library(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
-    """Tells whether the ufunc would compute a call on the CPU wrongly, or slowly."""
+    """Tells whether the ufunc would compute a call wrongly, or slowly."""
     # The ufunc computes converted and selected elements part by part.  The library finds a negative
     # exponent before it writes anything.
     is_power = operation.__name__ == "power" and keywords.get("out") is not None
@@ -413,7 +408,7 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
 
 
 def _number_as(x: Any, dtype: Any) -> Any:
-    """Returns a Python number in the type that the ufunc would compute in; an int has to fit."""
+    """Returns a Python number in a type; an int has to fit."""
     x = array_of_number(x, dtype)
     if isinstance(x, np.ndarray):
         return convert(x, dtype)
@@ -446,7 +441,7 @@ def empty_like_all(values: Iterable[Any], shape: Shape, dtype: Any, order: Any =
 
 
 def _converts_quietly(x: Any, dtype: np.dtype[Any]) -> bool:
-    """Tells whether converting to a type never warns, not even for a signaling NaN."""
+    """Tells whether a conversion never warns, not even of a signaling NaN."""
     own = x.dtype
     return own.char == dtype.char or (own.kind in "biu" and np.can_cast(own, dtype))
 
@@ -462,7 +457,7 @@ def _known(x: Any, dtype: np.dtype[Any]) -> Any:
 def _run(operation: Any, ordinal: int, out: Any, arrays: Iterable[Any], dtypes: Any) -> int:
     """Computes in the types `dtypes` into `out`, in native byte order; returns the flags.
 
-    The library converts the arrays, so that a flag is reported once, and names the operation.
+    The library converts the arrays, so that a flag is reported once.
     """
     flags, given, out = 0, [], np.asarray(out)  # no memmap
     for x, dtype in zip(map(in_native_order, arrays), dtypes, strict=False):
@@ -570,7 +565,7 @@ def _call_method(operation: Any, name: str, is_logic: bool, /, *args: Any, **key
 
 
 def methods(operation: Any) -> dict[str, Any]:
-    """Returns the methods that an operation gets from its ufunc, with our docstrings."""
+    """Returns the methods that an operation gets from its ufunc."""
     result = {}
     is_predicate = operation.__name__ in PREDICATES
     is_logic = operation.nin == 2 and is_predicate and not operation.compares
@@ -589,7 +584,7 @@ def methods(operation: Any) -> dict[str, Any]:
 
 
 def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any) -> Any:
-    """Computes an operator with an Array if `core` declines it.
+    """Computes an operator with an Array.
 
     Returns NotImplemented if an operand is neither an array nor a number.
     """
@@ -687,7 +682,7 @@ def _compute(operation: Any, inputs: tuple[Any, ...], keywords: dict[str, Any]) 
 
 
 def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal: int) -> Any:
-    """Returns the exponents of a power; for integers 0 where the mask is false: never refused."""
+    """Returns the exponents of a power; integers are 0 where the mask is false: never refused."""
     exponents, mask = inputs[1], _check_mask(name, where)
     dtype = resolve(OPERATIONS[name], list(map(_kind, inputs)))[1].newbyteorder("=")
     if dtype.kind != "i" or (isinstance(mask, np.ndarray) and mask.ndim):
@@ -701,7 +696,6 @@ def _selected_exponents(name: str, inputs: tuple[Any, ...], where: Any, ordinal:
 
 
 def _cast(x: Any, dtype: Any) -> Any:
-    """Returns an operand in the type in which the ufunc would compute."""
     if isinstance(x, core.ArrayBase):
         array: Any = x
         if 0 not in array.strides:
@@ -763,7 +757,7 @@ def assign(view: Any, value: Any) -> None:
 
 
 def assign_where(array: Any, mask: Any, value: Any) -> None:
-    """Sets the elements of an Array for which a mask of its shape is true to a number."""
+    """Sets the elements of an Array for which a mask is true to a number."""
     if array._is_readonly:
         raise ValueError("assignment to a read-only array")
     find_place("assignment", (array, mask))

@@ -25,7 +25,7 @@ _PATIENCE = 30
 
 @dataclass(frozen=True)
 class Work:
-    """A worker's input for computing pieces: small values, and files by name."""
+    """What a worker needs for a piece."""
 
     text: str
     #: Numbers, and the absolute paths of files, in the order of the expression.
@@ -61,7 +61,6 @@ def compute_piece(work: Work, begin: Shape, piece: Shape) -> set[str]:
 
 
 def _connect(address: str) -> tuple[Any, Any]:
-    """Returns the module `distributed` and a client of a scheduler; raises Failure without one."""
     try:
         distributed = importlib.import_module("distributed")
     except ImportError as error:

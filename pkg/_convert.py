@@ -1,8 +1,8 @@
 """Converts elements of host arrays to another type, as the library does on every device.
 
-Only conversions of floats to integers differ from NumPy's, whose results depend on the processor:
-a number out of range becomes the nearest integer of the type, and NaN the lowest, without a
-warning.  So NumPy must not do these, nor in the buffers of its ufuncs and iterators.
+Conversions of floats to integers differ from NumPy's, whose results depend on the processor: a
+number out of range becomes the nearest integer of the type, and NaN the lowest, without a warning.
+So NumPy must not do these, nor in the buffers of its ufuncs and iterators.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ def saturates(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
 
 
 def check_cast(name: str, source: np.dtype[Any], target: np.dtype[Any], casting: str) -> None:
-    """Raises TypeError if a casting rule does not allow a function to convert between types."""
     if not np.can_cast(source, target, casting=casting):  # type: ignore[arg-type]
         raise TypeError(
             f"{name}(): cannot cast from {source} to {target} with casting rule {casting!r}"
@@ -66,7 +65,6 @@ def copied(x: Any, ordinal: int, dtype: Any = None, order: str = "K") -> Any:
 
 @cache
 def conversion(source: np.dtype[Any], target: np.dtype[Any]) -> core.Program:
-    """Returns the program that converts elements between two types of the library."""
     return core.Program([source], [], [(core.STEP_CONVERT, target, (0,))], "cast")
 
 

@@ -31,7 +31,7 @@ from ._warnings import call_for_user
 
 
 def _place(device: str | None) -> int:
-    """Returns the GPU that `device` names, -1 for the CPU; raises CudaError for a missing one."""
+    """Returns the GPU that `device` names, -1 for the CPU; CudaError for a missing one."""
     ordinal = one_device(device)
     if ordinal >= 0:
         core.check_device(ordinal)
@@ -39,7 +39,6 @@ def _place(device: str | None) -> int:
 
 
 def _check_copy(copy: bool | None, source: object, target: object) -> None:
-    """Raises ValueError if a conversion that takes a copy must not make one."""
     if copy is False:
         raise ValueError(f"asarray(): copy=False, but from {source} to {target} takes a copy")
 
@@ -179,7 +178,7 @@ def full(
 def fill_slowly(
     name: str, shape: Any, fill_value: Any, dtype: Any, device: str | None, order: str
 ) -> Any:
-    """Computes `full`, `zeros` or `ones` where `core` leaves it to Python."""
+    """Computes `full`, `zeros` or `ones`."""
     if type(fill_value) not in NUMBERS:
         if has_own_rules(fill_value):
             raise refusal(f"the fill_value of {name}()", fill_value)
@@ -199,7 +198,6 @@ core.slow_paths["fill"] = fill_slowly
 
 
 def _filled(result: Any, fill_value: Any) -> Any:
-    """Sets all elements of a new array to a number, and returns it."""
     if isinstance(result, np.ndarray) and result.dtype.char not in ELEMENTS:
         np.copyto(result, fill_value, casting="unsafe")
         return result

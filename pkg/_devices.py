@@ -66,7 +66,6 @@ class default_device(Setting):
 
 
 def usable_ordinal(device: str | None) -> int:
-    """Returns the ordinal of a device; ValueError for a bad name, CudaError for a missing GPU."""
     ordinal = core.parse_device(device)
     if ordinal >= 0:
         core.check_device(ordinal)

@@ -235,7 +235,7 @@ def guarded_maps(files: Sequence[AnyInput]) -> Iterator[None]:
 
 
 def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, Any]:
-    """Returns a number or the path of a file for each name of the expression, in its order."""
+    """Returns a number or the path of a file for each name, in the expression's order."""
     given: dict[str, int | float | complex | str] = {}
     for definition in definitions:
         name, equals, value = definition.partition("=")
@@ -292,7 +292,6 @@ class Evaluation:
             raise usage("the result is an array: add -o OUTPUT")
 
     def _check_scheduler(self) -> None:
-        """Raises Failure if workers cannot compute what the user wants."""
         if self.options.scheduler is None:
             return
         place = place_of(self.options.output or "")
@@ -302,7 +301,6 @@ class Evaluation:
             )
         if place is None or place.kind != "Zarr":
             raise usage("--scheduler: workers write chunks of Zarr: add -o OUTPUT.zarr")
-
 
     def _call(self, part: Callable[[Any], Any], **more: Any) -> Any:
         """Calls the expression with the numbers and, for each file, the result of `part`."""
@@ -415,7 +413,7 @@ class Evaluation:
     def _computing(
         self, shape: tuple[int, ...], step: tuple[int, ...], path: str
     ) -> Iterator[Callable[[tuple[int, ...], tuple[int, ...]], np.ndarray[Any, Any]]]:
-        """Yields a function that computes a piece; its next call overwrites the piece."""
+        """Yields a function that computes a piece, in memory that its next call overwrites."""
         width, options = self._width(), self.options
         room = np.empty(math.prod(step) * self.dtype.itemsize, np.uint8)
         title = os.path.basename(path.rstrip("/"))
@@ -488,7 +486,6 @@ def _path(text: str) -> str:
 
 
 def program() -> str:
-    """Returns what the user has called: the script or the module."""
     return "pcd" if os.path.basename(sys.argv[0]) == "pcd" else "python -m pkg"
 
 
@@ -579,7 +576,7 @@ def _syntax_text(error: SyntaxError) -> str:
 
 
 def _run_guarded(action: Callable[[], None]) -> int:
-    """Runs an action and tells the user what goes wrong; returns the exit status."""
+    """Runs an action, and says what goes wrong; returns the exit status."""
     try:
         action()
     except Failure as error:

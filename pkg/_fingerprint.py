@@ -45,7 +45,6 @@ def _f(x: int) -> int:
 
 
 def _f_text(text: str) -> str:
-    """Returns the expression of `_f`, in which equal parts are computed once."""
     for shift, factor in _STEPS:
         text = f"(({text}) ^ ({text}) >> {shift}) * {factor}"
     return f"({text}) ^ ({text}) >> {_LAST_SHIFT}"
@@ -107,7 +106,7 @@ def _sum(
 ) -> int:
     """Returns the sum for a piece of real numbers, which begins at these indices along its axes.
 
-    `key` is a part of the key of all elements.
+    `key` is a part of all keys.
     """
     given = list(zip(axes, begin, x.shape, strict=True))
     key += sum(_key(lane, axis, i) for axis, i, n in given if n == 1)

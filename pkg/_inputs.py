@@ -103,7 +103,6 @@ class Input:
         return part if turn == 1 else part.T
 
     def _read(self, room: memoryview, offset: int) -> None:
-        """Fills `room` with bytes from an offset of the file on."""
         while room:
             try:
                 count = os.preadv(self._file.fileno(), [room], offset)
@@ -114,7 +113,6 @@ class Input:
             room, offset = room[count:], offset + count
 
     def is_truncated(self) -> bool:
-        """Tells whether the file has become shorter than its array."""
         return os.fstat(self._file.fileno()).st_size < self._end
 
     def truncation(self) -> Failure:

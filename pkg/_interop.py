@@ -48,7 +48,6 @@ def _handle(stream: core.Stream | None) -> int:
 
 
 def _current(ordinal: int) -> core.Stream | None:
-    """Returns the stream that operations on a GPU use."""
     stream = core.current_stream.get(None)
     return stream if stream is not None and stream.ordinal == ordinal and stream.handle else None
 
@@ -89,7 +88,6 @@ def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
 
 
 def dlpack_device(array: core.ArrayBase) -> tuple[int, int]:
-    """Returns ``Array.__dlpack_device__()``."""
     return _CUDA, array._ordinal
 
 
@@ -135,7 +133,6 @@ def dlpack(
     dl_device: tuple[int, int] | None = None,
     copy: bool | None = None,
 ) -> Any:
-    """Returns ``Array.__dlpack__()``."""
     copy = copies("__dlpack__", copy)
     dl_device, max_version = _pair("dl_device", dl_device), _pair("max_version", max_version)
     if dl_device is not None and dl_device != (_CUDA, array._ordinal):
@@ -192,7 +189,6 @@ def _take(x: Any) -> _Ready | None:
 
 
 def _take_tensor(torch: Any, x: Any) -> _Ready | None:
-    """Takes a tensor of PyTorch, through its fastest interface."""
     if not x.is_cuda:
         return None
     if x.is_neg():
@@ -224,7 +220,6 @@ def _take_dlpack(x: Any, ordinal: int) -> _Ready:
 
 
 def _parse_interface(x: Any, interface: dict[str, Any]) -> tuple[Any, ...]:
-    """Parses a `__cuda_array_interface__`; raises BufferError if it is malformed."""
     name = f"the __cuda_array_interface__ of {type(x).__name__}"
     missing = [key for key in ("shape", "typestr", "data", "version") if key not in interface]
     if missing:
@@ -278,7 +273,7 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
 
 
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
-    """Returns `array` on a GPU, or for -1 as a NumPy array; unchanged if it is already there."""
+    """Returns `array` on a GPU, or for -1 as a NumPy array."""
     if ordinal == array._ordinal and not copy:
         return array
     if copy is False:

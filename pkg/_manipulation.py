@@ -36,7 +36,6 @@ from ._table import ELEMENTS_TEXT, dtype_of
 
 
 def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: str) -> Any:
-    """Returns NumPy's ``join(arrays, axis)``, converted by the library."""
     if dtype is not None and casting == "unsafe":
         target = dtype_of(join.__name__, dtype)
         arrays = [x if has_own_rules(x) else np.asarray(x) for x in arrays]
@@ -50,7 +49,6 @@ def _join_hosts(join: Any, arrays: list[Any], axis: Any, dtype: Any, casting: st
 
 
 def join_slowly(arrays: Any, axis: Any, is_stack: bool, dtype: Any, casting: str) -> Any:
-    """Computes `concatenate` or `stack` where `core` leaves it to Python."""
     function: Any = np.stack if is_stack else np.concatenate
     name = function.__name__
     arrays = [core.as_array(x) for x in sequence(name, arrays)]

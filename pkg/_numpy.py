@@ -53,7 +53,6 @@ def _share(a: Any, b: Any, max_work: Any = None) -> bool:
 
 
 def _written(write: Callable[[Any], str]) -> Callable[..., str]:
-    """Makes `write` take print options as arguments, as NumPy's functions do."""
 
     def call(
         a: Any, max_line_width: Any = None, precision: Any = None, suppress_small: Any = None
@@ -109,7 +108,7 @@ _ARGUMENTS: dict[Any, Callable[..., Any]] = {
 
 
 class _Binding(NamedTuple):
-    """The arguments of one of NumPy's functions, and those that our function takes by name."""
+    """The arguments of one of NumPy's functions."""
 
     leading: tuple[str, ...]  # passed on unchanged, by position
     names: tuple[str, ...]  # of arguments that may be positional
@@ -143,7 +142,7 @@ def _equals(x: Any, default: Any, name: str) -> bool:
 
 
 def _with_numpys_arguments(function: Any, ours: Callable[..., Any]) -> Callable[..., Any]:
-    """Makes `ours` take the arguments of NumPy's function, and passes on all but its defaults."""
+    """Makes `ours` take NumPy's arguments, and passes on all but its defaults."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
         leading, names, defaults, known = _bind(function, ours)

@@ -80,7 +80,6 @@ def _own_rules_in(sequence: Sequence[Any], depth: int) -> Any:
 
 
 def has_own_rules(x: Any) -> bool:
-    """Tells whether `x`, or anything in its lists, has rules of its own."""
     return own_rules(x) is not None
 
 
@@ -107,7 +106,7 @@ def own_ufuncs(x: Any) -> bool:
 def check_ufunc(name: str, inputs: Sequence[Any], out: Any, where: Any) -> None:
     """Raises TypeError if NumPy's ufunc would drop the rules of an operand.
 
-    A ufunc ignores rules inside lists, and the mask of another object or of `where`, and it writes
+    It ignores rules inside lists, and the mask of another object or of `where`, and it writes
     masked elements to a plain `out`.
     """
     for x in filter(has_own_rules, inputs):
@@ -133,7 +132,7 @@ def _check_plain_out(name: str, inputs: Iterable[Any], out: Any) -> None:
 
 
 def share_domain(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
-    """Gives `ufunc` the domain of NumPy's ufunc `name`, for masked arrays: they mask the rest."""
+    """Gives `ufunc` the domain of NumPy's, for masked arrays: they mask the rest."""
     if any(map(_is_masked, operands)):
         masked: Any = np.ma.core
         domains, fills = masked.ufunc_domain, masked.ufunc_fills
@@ -143,7 +142,7 @@ def share_domain(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
 
 
 def share_units(name: str, ufunc: np.ufunc, operands: Iterable[Any]) -> None:
-    """Gives `ufunc` the rules for units of NumPy's ufunc `name`, for astropy's quantities."""
+    """Gives `ufunc` the rules for units of NumPy's, for astropy's quantities."""
     if "astropy.units" in sys.modules:
         units: Any = sys.modules["astropy.units"]
         if any(isinstance(x, units.Quantity) for x in operands):
@@ -310,7 +309,6 @@ def gpu_of(x: Any) -> int:
 
 
 def device_name(ordinal: int) -> str:
-    """Returns the name of the device with an ordinal of `core`; -1 is the CPU."""
     if ordinal == core.ALL_GPUS:
         return "cuda:all"
     return "cpu" if ordinal < 0 else f"cuda:{ordinal}"
@@ -331,7 +329,6 @@ def one_device(device: str | None) -> int:
 
 
 def place_error(name: str, where: str) -> ValueError:
-    """Returns the error for arrays on two devices, or on another one than `device`."""
     return ValueError(
         f"{name}(): {where}; arrays are computed where they are: move one with to_device() first"
     )
@@ -381,7 +378,7 @@ def host_error(x: Any, device: str) -> TypeError:
 
 
 def describe(x: Any) -> str:
-    """Names an argument for an error: its type, and the types of its elements."""
+    """Names an argument: its type, and the types of its elements."""
     kind = type(x)
     library = kind.__module__.split(".")[0] if isinstance(kind.__module__, str) else "builtins"
     name = kind.__name__ if library == "builtins" else f"{library}.{kind.__name__}"
@@ -394,7 +391,6 @@ def describe(x: Any) -> str:
 
 
 def integer(name: str, what: str, x: Any) -> int:
-    """Returns the argument `what` of the function `name` as an int; TypeError if it is not one."""
     try:
         return operator.index(x)
     except TypeError:

@@ -120,7 +120,6 @@ class WholeFile(Target):
         self._check(taken)
 
     def _check(self, taken: Mapping[str, str]) -> None:
-        """Checks what can be checked before the computation."""
         if self.path.endswith("/"):
             raise self.unwritable("it names a folder")
         try:
@@ -163,7 +162,7 @@ class WholeFile(Target):
                 raise
 
     def _inherit(self, replaced: os.stat_result) -> None:
-        """Gives the temporary file the owner and the mode of the file that it replaces."""
+        """Gives the temporary file the owner and mode of the file that it replaces."""
         own = os.fstat(self._file)
         if (own.st_uid, own.st_gid) != (replaced.st_uid, replaced.st_gid):
             try:

@@ -1,10 +1,7 @@
 """Reduces arrays of any kind, and `Values`, in an order that depends on their length alone.
 
-``mylib.h`` (`mylib_reduce`) describes the order.  The bits are the same on every device, for every
-layout, and with any number of threads.
-
-`core` computes the usual calls on Arrays and plain NumPy arrays.  It leaves all others to
-`reduce_slowly`.
+``mylib.h`` (`mylib_reduce`) describes the order.  `core` computes the usual calls on Arrays and
+plain NumPy arrays, and leaves all others to `reduce_slowly`.
 """
 
 from __future__ import annotations
@@ -125,7 +122,6 @@ def reduce_slowly(
     keepdims: bool = False,
     device: str | None = None,
 ) -> Any:
-    """Returns the reduction `name` of `x`: an array of any kind, or `Values`."""
     x = core.as_array(x)
     ordinal = find_place(name, [x], device)
     if has_own_rules(x):
@@ -281,7 +277,6 @@ def dot(a: Any, b: Any, out: Any = None, *, device: str | None = None) -> Any:
 
 
 def dot_slowly(a: Any, b: Any, out: Any, device: str | None) -> Any:
-    """Computes `dot` where `core` leaves it to Python."""
     a, b = core.as_array(a), core.as_array(b)
     ordinal = find_place("dot", (a, b), device)
     on_gpu = gpu_of(a) >= 0 or gpu_of(b) >= 0
@@ -312,7 +307,6 @@ def trace(matrix: Any, offset: int = 0, *, device: str | None = None) -> Any:
 
 
 def trace_slowly(matrix: Any, offset: Any, device: str | None) -> Any:
-    """Computes `trace` where `core` leaves it to Python."""
     offset = integer("trace", "offset", offset)
     array = core.as_array(matrix)
     ordinal = find_place("trace", [array], device)

@@ -62,8 +62,7 @@ def check_out(
     """Returns the array in `out`, if a result of a shape and type may be stored in it; else raises.
 
     `ordinal` is the GPU that holds the result, -1 for host memory.  The result may broadcast into
-    `out`, unless `exact`, as for NumPy's reductions.  An Array must not overlap itself, because a
-    GPU writes its elements in undefined order.
+    `out`, unless `exact`, as for NumPy's reductions.
     """
     found = open_out(name, out)
     _check_place(name, found, ordinal)

@@ -140,7 +140,6 @@ def _names_in(file: Any, prefix: str = "", parents: tuple[Any, ...] = ()) -> Ite
 
 
 def _array_in(path: str, place: Place, group: Any) -> Any:
-    """Returns the array that a place names in its file."""
     x: Any = group
     if place.inner:
         x = group[place.inner] if place.inner in group else None
@@ -155,7 +154,6 @@ def _array_in(path: str, place: Place, group: Any) -> Any:
 
 
 def _kind_of(x: Any) -> str:
-    """Returns what an object of h5py or Zarr is: a group (as a file's root), a datatype."""
     return "group" if hasattr(x, "keys") else type(x).__name__.lower()
 
 
@@ -332,7 +330,7 @@ class HDF5Output(WholeFile):
             raise self.unwritable(_text(error)) from None
 
     def _check_groups(self, group: Any) -> None:
-        """Raises Failure if a group of the path lies in another file, which is not copied."""
+        """Refuses a group that lies in another file, which is not copied."""
         own = group.filename
         for name in self.place.inner.split("/")[:-1]:
             is_link = isinstance(group.get(name, getlink=True), self._library.ExternalLink)
@@ -461,7 +459,6 @@ class NetcdfOutput(WholeFile):
         ctypes.CDLL(None).fallocate(self._file, _KEEP_SIZE, ctypes.c_int64(0), nbytes)
 
     def _variable(self, data: Any) -> Any:
-        """Returns a DataArray, with the coordinates of an input of the same shape."""
         if self._like is None:
             return self._library.DataArray(data)
         like = self._like.variable
@@ -522,7 +519,7 @@ def _is_array_of_zarr(folder: Path) -> bool:
 
 
 def _named_dimensions(zarr_format: int, like: Any) -> dict[str, Any]:
-    """Returns the arguments that name dimensions as those of `like`; xarray wants names."""
+    """Returns arguments that name dimensions as those of `like`; xarray wants names."""
     if like is None:
         return {}
     names = getattr(like.metadata, "dimension_names", None) or like.attrs.get("_ARRAY_DIMENSIONS")
@@ -671,7 +668,6 @@ class ZarrOutput(Target):
 
 
 def open_array(folder: str, inner: str) -> Any:
-    """Opens an array of Zarr to write parts of it."""
     zarr = importlib.import_module("zarr")
     with zarr.config.set(_ALL_CHUNKS):
         array = zarr.open(folder, mode="r+")

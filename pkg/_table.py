@@ -73,7 +73,6 @@ REDUCTION_OF = {
 
 
 def dtype_of(name: str, dtype: Any) -> np.dtype[Any]:
-    """Returns the argument `dtype` of a function as NumPy's type."""
     try:
         is_class = isinstance(dtype, type(np.dtype))
         result: np.dtype[Any] = np.dtype(dtype() if is_class else dtype)

@@ -22,8 +22,8 @@ def _call_at(filename: str, line: int | None) -> CodeType:
 def call_for_user(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Calls a function that may warn, on behalf of the nearest caller outside the package.
 
-    A warning names the line of the Python function that called into C, and NumPy cannot name
-    another one.  So this function makes one at the caller's line.
+    A warning names the line of the Python function that called into C.  So this function makes one
+    at the caller's line.
     """
     frame: Any = sys._getframe().f_back
     while frame and (frame.f_globals.get("__package__") or "").split(".")[0] == __package__:
@@ -40,7 +40,6 @@ def warn(message: str, category: type[Warning]) -> None:
 
 
 def report_flags(name: str, flags: int) -> None:
-    """Lets `np.errstate` act on floating-point flags that a computation has raised."""
     call_for_user(core.report_flags, name, flags)
 
 

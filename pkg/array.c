@@ -123,7 +123,7 @@ static PyObject *array_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
                         "an Array is made by pkg.asarray(), pkg.zeros(), pkg.empty() and the like");
 }
 
-/* Visits references.  No tp_clear is needed: a cycle through an Array includes a mutable object. */
+/* No tp_clear is needed: a cycle through an Array includes a mutable object. */
 static int array_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
@@ -235,7 +235,7 @@ static PyObject *array_subscript(PyObject *object, PyObject *key)
     return result;
 }
 
-/* Returns array[i] for the sequence protocol: reversed() and the like. */
+/* For reversed() and the like. */
 static PyObject *array_item(PyObject *object, Py_ssize_t i)
 {
     PyObject *key = PyLong_FromSsize_t(i), *result = NULL;
@@ -336,7 +336,7 @@ static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
     return (int)ndim;
 }
 
-/* Takes a sequence of sizes.  Returns its length, or -1 with an exception set. */
+/* Does the same for sizes, which are not negative. */
 static int take_shape(PyObject *sequence, int64_t shape[MYLIB_MAX_NDIM])
 {
     const int ndim = take_dims(sequence, shape);
@@ -486,8 +486,7 @@ static void find_axes(int ndim, int order, const int64_t *strides, int is_c, int
 
 /*
  * Returns a new, uninitialised array on cuda:`ordinal` or for -1 in host memory.  Its axes lie in
- * memory as those of NumPy's arrays like x, an array on any device; on a GPU the type is in native
- * byte order.
+ * memory as those of NumPy's arrays like x, an array on any device.
  */
 static PyObject *empty_like_function(PyObject *module, PyObject *args)
 {

@@ -1,5 +1,5 @@
 /*
- * common.c - the module's state, exceptions, element types and devices; see common.h.
+ * common.c - see common.h.
  */
 #include "common.h"
 

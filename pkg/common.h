@@ -1,7 +1,5 @@
 /*
  * common.h - shared by every file of pkg.core: the module's state, errors, element types, devices.
- *
- * core.c lists the files from bottom to top.  A file includes, and calls, only files below it.
  */
 #ifndef PKG_COMMON_H
 #define PKG_COMMON_H
@@ -30,7 +28,6 @@
 
 #define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
 
-/* Returns the set flags among FLAGS; see mylib_clear_flags(). */
 static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 
 /* ---- The GIL ------------------------------------------------------------------------------- */
@@ -38,7 +35,6 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 /* Calls over fewer elements keep the GIL: releasing it would cost more than it saves. */
 #define RELEASE_GIL_COUNT 2048
 
-/* Runs a statement; releases the GIL if it takes long. */
 #define WITHOUT_GIL_IF(takes_long, ...) \
     do { \
         PyThreadState *saved_thread = (takes_long) ? PyEval_SaveThread() : NULL; \
@@ -86,14 +82,14 @@ typedef enum outcome {
 enum { UNCHECKED = -2 };
 
 typedef struct core_state {
-    PyObject *cuda_error;         /* the exception CudaError */
+    PyObject *cuda_error;
     PyObject *out_of_range;       /* raised when an int does not fit its element type */
     PyTypeObject *operation;      /* the type of pcd.add and the other operations */
     PyObject *operations;         /* all of them, a tuple */
     PyObject *default_device;     /* a ContextVar; its values are None or strings */
     _Atomic int process_device;   /* if that is None: an ordinal, -1 for the CPU, or UNCHECKED */
     PyObject *environment_device; /* MYLIB_DEFAULT_DEVICE, a string, or None if it is not set */
-    PyObject *out_name;           /* the interned string "out" */
+    PyObject *out_name;           /* interned */
     PyObject *slow_paths;         /* a dict: Python functions by name, see call_slow() */
     PyTypeObject *array_base, *memory_type, *stream_type;
     PyTypeObject *array_type; /* pkg.Array, a subclass of array_base, set when pkg is imported */
@@ -105,12 +101,12 @@ typedef struct core_state {
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
-/* The definition of the module, set by core.c when the extension is loaded. */
+/* The definition of the module. */
 extern struct PyModuleDef *core_def;
 
 /*
- * Returns the state of the module of a type or of one of its bases; TypeError if it has none.  A
- * type keeps its module alive, so the state lives as long as any object of the type.
+ * Returns the state of the module of a type or of one of its bases, which the type keeps alive;
+ * TypeError if it has none.
  */
 core_state *core_state_of(PyTypeObject *type);
 
@@ -122,10 +118,9 @@ static inline void free_object(PyObject *object)
     Py_DECREF(type);
 }
 
-/* Raises the exception for a failed status; no other function does.  Returns NULL. */
+/* Raises the exception for a failed status, and returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
-/* Raises unless a status is good. */
 static inline int check_status(core_state *state, mylib_status status)
 {
     if (status == MYLIB_OK)
@@ -134,13 +129,13 @@ static inline int check_status(core_state *state, mylib_status status)
     return -1;
 }
 
-/* Calls a Python function in the default floating-point mode, which NumPy's conversions use too. */
+/* Calls a Python function in the default floating-point mode. */
 PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t count,
                        PyObject *kwnames);
 
 /*
- * Calls the Python function that pkg.core.slow_paths has for what the fast path `name` declines, in
- * the default floating-point mode.  `format` makes its arguments, as for Py_BuildValue().
+ * Calls the function `name` of pkg.core.slow_paths in that mode.  `format` makes its arguments, as
+ * for Py_BuildValue().
  */
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...);
 
@@ -160,7 +155,6 @@ typedef outcome fast_path(core_state *state, PyObject *const *args, PyObject **r
 PyObject *call_fast(PyObject *module, const char *name, PyObject *const *args, Py_ssize_t count,
                     Py_ssize_t wanted, fast_path *compute);
 
-/* Returns None if a status is good, else raises. */
 static inline PyObject *none_or_raise(core_state *state, mylib_status status)
 {
     return check_status(state, status) == 0 ? Py_NewRef(Py_None) : NULL;
@@ -179,10 +173,10 @@ static inline PyObject *answer(outcome done, PyObject *result)
 /* Adds the table of the element types to the module. */
 int add_types(PyObject *module);
 
-/* The size of an element of each type in bytes; add_types() asks the library. */
+/* The size of an element of each type; add_types() fills these tables. */
 extern uint8_t type_sizes[MYLIB_TYPE_COUNT];
 
-/* For each operation and type, the result's type + 1, or 0 if undefined; add_types() fills it. */
+/* For each operation and type, the result's type + 1, or 0 if undefined. */
 extern uint8_t result_types[MYLIB_OP_COUNT][MYLIB_TYPE_COUNT];
 
 /* For each of NumPy's type numbers, the element type + 1, or 0 if it has none. */
@@ -204,7 +198,6 @@ static inline int find_array_type(PyArrayObject *array, mylib_type *type_ret)
 
 int num_of_type(mylib_type type);
 
-/* Returns the number of elements of a shape. */
 static inline int64_t count_of(int ndim, const int64_t *shape)
 {
     int64_t count = 1;
@@ -217,9 +210,9 @@ static inline int64_t count_of(int ndim, const int64_t *shape)
 #define DIMS_OF(arrays) ((arrays)*2 * MYLIB_MAX_NDIM)
 
 /*
- * Describes a NumPy array in host memory.  Copies its shape and strides to `dims`: NumPy frees its
- * own when other threads, or Python code that the call runs, set the array's shape.  Returns the
- * end of the used part of `dims`.
+ * Describes a NumPy array in host memory.  Copies its shape and strides to `dims`, and returns the
+ * end of the used part: NumPy frees its own when other threads, or Python code that the call runs,
+ * set the array's shape.
  */
 static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, mylib_array *array_ret,
                                       int64_t *dims)
@@ -269,7 +262,7 @@ static inline int ordinal_of_device(mylib_device device)
     return device.kind == MYLIB_CPU ? -1 : device.index;
 }
 
-/* Checks that a GPU can be used; for all GPUs, the first one. */
+/* For all GPUs, checks the first one. */
 static inline mylib_status check_ordinal(int ordinal)
 {
     return mylib_cuda_check_device(ordinal == MYLIB_ALL_GPUS ? 0 : ordinal);

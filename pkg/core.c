@@ -2,21 +2,9 @@
  * core.c - the module pkg.core: the binding of libmylib to Python and NumPy.
  *
  * This file only defines the module.  core.pyi lists the arguments of all functions.  The other
- * files are, from bottom to top (each may use those before it):
- *
- *   common.c      errors, element types, devices
- *   library.c     the library's devices, limits and configuration
- *   ufunc.c       NumPy ufuncs
- *   memory.c      GPU memory, streams, arrays over memory
- *   operands.c    the operands of a call: types, values, shapes
- *   mask.c        elements that a mask selects
- *   join.c        joins arrays along an axis
- *   run.c         runs operations and copies
- *   reduce.c      runs reductions
- *   array.c       the base of pkg.Array
- *   operation.c   pkg.add and the other operations
- *   expression.c  programs, and the base of pkg.Expression
- *   dlpack.c      exchange of arrays with other libraries
+ * files are, from bottom to top (each may use those before it): common.c, library.c, ufunc.c,
+ * memory.c, operands.c, mask.c, join.c, run.c, reduce.c, array.c, operation.c, expression.c,
+ * dlpack.c.
  */
 #define PKG_CORE_MAIN
 #include "array.h"

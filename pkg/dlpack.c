@@ -10,10 +10,7 @@
 #define HELD "pkg.dltensor"
 #define HELD_VERSIONED "pkg.dltensor_versioned"
 
-/*
- * Deletes the tensor of a capsule: one of ours that nobody has consumed, which still has its first
- * name, or one that owns foreign memory.  Keeps an exception that is set.
- */
+/* Deletes the tensor of a capsule that nobody has consumed, or that owns foreign memory. */
 static void capsule_destructor(PyObject *capsule)
 {
     PyObject *type, *value, *traceback;
@@ -87,7 +84,7 @@ static void delete_exported(exported *e)
 static void delete_plain(DLManagedTensor *self) { delete_exported(self->manager_ctx); }
 static void delete_versioned(DLManagedTensorVersioned *self) { delete_exported(self->manager_ctx); }
 
-/* Returns a capsule that shares the Array's memory: "dltensor_versioned" or "dltensor". */
+/* Returns a capsule that shares the Array's memory. */
 static PyObject *to_dlpack(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -160,9 +157,10 @@ static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *stride
         return -1;
     }
     if (t->ndim < 0 || t->ndim > MYLIB_MAX_NDIM || (t->ndim > 0 && t->shape == NULL)) {
-        PyErr_Format(PyExc_BufferError,
-                     "the tensor has %d dimensions and the shape %p: at most %d are supported",
-                     (int)t->ndim, (void *)t->shape, MYLIB_MAX_NDIM);
+        PyErr_Format(
+            PyExc_BufferError,
+            "the tensor has %d dimensions (at most %d are supported), or its shape is NULL",
+            (int)t->ndim, MYLIB_MAX_NDIM);
         return -1;
     }
     if (take_dlpack_type(t->dtype, type_ret) < 0)

@@ -181,7 +181,6 @@ static void free_dims(int64_t **dims) { PyMem_Free(*dims); }
               .operands = c##_operands, \
               .free_dims = (count) > FEW_INPUTS ? c##_many : c##_few}
 
-/* Sets the values of the numbers among the inputs. */
 static int take_values(call *c, const program_object *p)
 {
     PyObject *type, *value, *traceback;
@@ -230,10 +229,9 @@ static int take_inputs(call *c, const program_object *p, int ordinal, PyObject *
 /*
  * Computes a tuple of inputs: Arrays of one GPU, or NumPy arrays, which are computed on
  * cuda:`ordinal`, or on the CPU when it is -1; numbers among them.  The result goes into `out`, or
- * when that is None into a new array of order "C", "F" or "K" (a NumPy scalar without dimensions).
- * np.errstate hears of the flags, unless `returns_flags`: then they are the result.
- * NotImplemented: shapes that do not broadcast; an `out` of another type, shape or place, or on a
- * GPU one that overlaps itself.
+ * when that is None into a new array of order "C", "F" or "K".  np.errstate hears of the flags,
+ * unless `returns_flags`: then they are the result.  NotImplemented: shapes that do not broadcast;
+ * an `out` of another type, shape or place, or on a GPU one that overlaps itself.
  */
 static PyObject *program_call(PyObject *object, PyObject *args)
 {
@@ -461,7 +459,6 @@ static int find_input(const expression_object *self, Py_ssize_t given, PyObject 
             return k;
     return -1;
 }
-
 
 /*
  * Puts the arguments in the order of the inputs, if they are these, perhaps `out`, which must have

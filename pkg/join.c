@@ -7,7 +7,7 @@
 
 #include "operands.h"
 
-/* Gives an array a new axis of size 1, as stack() does.  Returns the end of the used `dims`. */
+/* Gives an array a new axis of size 1.  Returns the end of the used `dims`. */
 static int64_t *add_axis(mylib_array *a, int axis, int64_t *dims)
 {
     const int ndim = 1 + a->ndim;

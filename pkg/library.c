@@ -1,5 +1,5 @@
 /*
- * library.c - functions about libmylib as a whole: its devices, memory, configuration and limits.
+ * library.c - the devices, memory, configuration and limits of libmylib.
  */
 #include "library.h"
 
@@ -43,7 +43,6 @@ static PyObject *device_count_function(PyObject *Py_UNUSED(module), PyObject *Py
                               : Py_BuildValue("(is)", 0, mylib_last_message());
 }
 
-/* Describes a CUDA GPU, as a dict. */
 static PyObject *device_info_function(PyObject *module, PyObject *object)
 {
     mylib_device_info info;
@@ -106,7 +105,6 @@ static PyObject *memory_info_function(PyObject *module, PyObject *object)
         limit, (unsigned long long)info.free_nbytes, (unsigned long long)info.total_nbytes);
 }
 
-/* Limits what may be allocated on cuda:`ordinal`; None is no limit. */
 static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
 {
     int ordinal;
@@ -126,7 +124,6 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
 
 /* ---- Configuration and limits ---------------------------------------------------------------- */
 
-/* Returns how libmylib was built and what it chose here, as a dict. */
 static PyObject *config_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     mylib_config c;
@@ -149,7 +146,6 @@ static PyObject *set_cpu_level_function(PyObject *module, PyObject *level)
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-/* Returns how many threads a large operation on the CPU uses at most. */
 static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     int threads = 0;
@@ -158,7 +154,7 @@ static PyObject *get_num_threads_function(PyObject *module, PyObject *Py_UNUSED(
                               : raise_status(PyModule_GetState(module), status);
 }
 
-/* Sets how many threads an operation uses at most, 0: the default; returns the number before. */
+/* 0 is the default.  Returns the number before. */
 static PyObject *set_num_threads_function(PyObject *module, PyObject *args)
 {
     int count;
@@ -174,7 +170,6 @@ static PyObject *set_num_threads_function(PyObject *module, PyObject *args)
     return raise_status(PyModule_GetState(module), status);
 }
 
-/* Gives back the staging buffers that the library keeps for speed. */
 static PyObject *free_cached_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {
     mylib_status status;
@@ -182,7 +177,6 @@ static PyObject *free_cached_function(PyObject *module, PyObject *Py_UNUSED(unus
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-/* Returns function(*args, **kwargs), called in the default floating-point mode. */
 static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *const *args,
                                        Py_ssize_t count, PyObject *kwnames)
 {

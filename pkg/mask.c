@@ -1,5 +1,5 @@
 /*
- * mask.c - computes only the elements that a mask selects; see mask.h.
+ * mask.c - see mask.h.
  *
  * Long runs of selected elements are computed where they are.  Scattered elements are gathered into
  * contiguous memory, computed there, and scattered over the output.

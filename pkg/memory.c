@@ -1,5 +1,5 @@
 /*
- * memory.c - GPU memory, the streams that use it, and arrays as shapes over it.
+ * memory.c - see memory.h.
  */
 #include "memory.h"
 
@@ -74,7 +74,6 @@ static void stream_dealloc(PyObject *object)
     free_object(object);
 }
 
-/* Waits until the stream has done all its work; CudaError if some of it failed. */
 static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
 {
     stream_object *stream = (stream_object *)object;
@@ -84,7 +83,6 @@ static PyObject *stream_synchronize(PyObject *object, PyObject *unused)
     return none_or_raise(core_state_of(Py_TYPE(object)), status);
 }
 
-/* Makes later work of this stream wait for the work that `other` has been given so far. */
 static PyObject *stream_wait(PyObject *object, PyObject *argument)
 {
     stream_object *stream = (stream_object *)object, *other = (stream_object *)argument;
@@ -125,7 +123,7 @@ PyType_Spec stream_spec = {
 
 static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
 
-/* Does what note_use() does, within a critical section. */
+/* Does note_use(), within a critical section. */
 static int add_user(memory_object *m, PyObject *stream)
 {
     if (m->users == NULL && (m->users = PyList_New(0)) == NULL)
@@ -304,7 +302,6 @@ static PyObject *streams_of(PyObject *module, PyObject *object)
     return tuple;
 }
 
-/* Notes that `stream` (or None) uses the Array's memory: whoever frees it, waits for that. */
 static PyObject *note_use_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);

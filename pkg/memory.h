@@ -61,7 +61,7 @@ PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_
  */
 int find_overflow(int ndim, const int64_t *shape, const int64_t *strides, int64_t itemsize);
 
-/* Raises ValueError and returns -1 if find_overflow() finds a dimension of a new array. */
+/* Raises ValueError if find_overflow() finds a dimension of a new array. */
 int check_nbytes(int ndim, const int64_t *shape, mylib_type type);
 
 /*
@@ -71,14 +71,14 @@ int check_nbytes(int ndim, const int64_t *shape, mylib_type type);
 void find_strides(int ndim, const int64_t *shape, const int *axes, int64_t itemsize,
                   int64_t *strides);
 
-/* Returns a new Array with its own, uninitialised memory.  NULL strides mean C order. */
+/* Returns a new Array with its own, uninitialised memory. */
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides);
 
 /*
- * Returns GPU memory as a Memory, ready on `stream`.  A foreign `owner` is kept; NULL is this
- * library.  When the Memory dies, `stream` waits for the other streams that have used it if the
- * owner works on that stream; otherwise the host waits for all of them.
+ * Returns GPU memory as a Memory, ready on `stream`.  It keeps a foreign `owner`; NULL is this
+ * library.  When it dies, `stream` waits for the other streams that have used it if the owner works
+ * on that stream; otherwise the host waits for all of them.
  */
 PyObject *new_memory(core_state *state, mylib_device device, void *data, PyObject *owner,
                      PyObject *stream, int owner_is_on_stream);

@@ -71,7 +71,6 @@ def _check_text(text: str) -> None:
 
 
 def _expression(text: Any, sanitize: bool | None, optimization: str, truediv: Any) -> Expression:
-    """Returns the expression of a text; checks arguments that change nothing."""
     if not isinstance(text, str):
         raise ValueError(f"an expression is a str, not {type(text).__name__}")
     for name, value, allowed in (

@@ -1,5 +1,5 @@
 /*
- * operands.c - takes operands and applies NumPy's rules to them; see operands.h.
+ * operands.c - see operands.h.
  */
 #include "operands.h"
 

@@ -1,6 +1,6 @@
 /*
  * operands.h - the operands of a call, and NumPy's rules for them: types, values of numbers,
- * shapes, strides and overlap of outputs.  Nothing here computes.
+ * shapes, strides and overlap of outputs.
  */
 #ifndef PKG_OPERANDS_H
 #define PKG_OPERANDS_H

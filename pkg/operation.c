@@ -181,7 +181,7 @@ static PyObject *call_complex(operation *self, mylib_device device, PyObject *co
                : PyComplex_FromDoubles(result[0], result[1]);
 }
 
-/* Divides two Python ints of any size, as Python does, on a device that must exist. */
+/* As Python does, on a device that must exist. */
 static PyObject *divide_ints(operation *self, mylib_device device, PyObject *const *args)
 {
     if (check_exists(self, device) < 0)
@@ -311,7 +311,6 @@ static int is_large(PyObject *const *args, Py_ssize_t nargs)
     return 0;
 }
 
-
 static int is_default(PyObject *name, PyObject *value)
 {
     if (value == Py_None)
@@ -323,7 +322,6 @@ static int is_default(PyObject *name, PyObject *value)
            (is_text(value, "K") && is_text(name, "order"));
 }
 
-/* Returns whether writing `out` may change a mask. */
 static int may_overwrite(PyObject *out, mylib_type type, PyObject *mask)
 {
     int64_t dims[DIMS_OF(2)];

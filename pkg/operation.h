@@ -12,7 +12,7 @@ extern PyMethodDef operation_functions[];
 /* From this many elements on, preparing operands for threads in Python code pays. */
 #define LARGE_COUNT 65536
 
-/* Adds the operations, and the names of the comparisons, to the module. */
+/* Adds the operations to the module. */
 int add_operations(PyObject *module, core_state *state);
 
 #endif /* PKG_OPERATION_H */

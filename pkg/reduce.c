@@ -178,10 +178,10 @@ PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes
 }
 
 /*
- * Reduces (0 sum, 1 prod, 2 min, 3 max) an array, or the products of two, converted to `dtype`,
- * along a tuple of axes, which are not negative.  All are Arrays, or NumPy arrays in native byte
- * order, which are computed on cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears of
- * the flags.  Returns a new Array, NumPy array or NumPy scalar of `dtype`.
+ * Reduces an array, or the products of two, converted to `dtype`, along a tuple of axes, which are
+ * not negative.  All are Arrays, or NumPy arrays in native byte order, which are computed on
+ * cuda:`ordinal`, or on the CPU when it is -1.  np.errstate hears of the flags.  Returns a new
+ * Array, NumPy array or NumPy scalar of `dtype`.
  */
 static PyObject *reduce_function(PyObject *module, PyObject *args)
 {
@@ -230,7 +230,7 @@ static mylib_type sum_type(mylib_type type)
     return type;
 }
 
-/* float32 holds all counts up to this one. */
+/* The largest count up to which float32 holds all. */
 #define EXACT_IN_F32 (1 << 24)
 
 outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t count,

@@ -1,8 +1,7 @@
 /*
  * run.c - the fast path (see run.h), and functions over arrays prepared by Python code.
  *
- * The fast path converts no arrays on the CPU, and moves none: it declines such calls.  Only a
- * program whose output overlaps an input needs a temporary.
+ * The fast path converts no arrays on the CPU, and moves none: it declines such calls.
  */
 #include "run.h"
 
@@ -26,7 +25,7 @@ typedef struct run {
     int flags;
 } run;
 
-/* Computes arrays; a map_task. */
+/* A map_task. */
 static mylib_status run_over(void *context, const mylib_array *out, const mylib_array *in)
 {
     run *r = context;
@@ -668,7 +667,7 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     return done != NULL ? PyLong_FromLong(flags) : NULL;
 }
 
-/* Copies a host array, and reports the floating-point flags of the conversion. */
+/* Copies a host array, and reports the flags of the conversion. */
 static int convert_array(core_state *state, PyObject *result, PyObject *array)
 {
     PyObject *arrays[] = {result, array};

@@ -37,8 +37,8 @@ outcome run_call(call *c, const computation *what, char order, PyObject *out,
 /*
  * Computes op(*args) over Arrays or, if `is_cpu`, over NumPy arrays of one type.  Integers are
  * divided as f64 if `is_true_division`.  If `name` is NULL, floating-point flags of host arrays are
- * not reported: OTHER_FLAGS.  `mask` is NULL, or a NumPy array of bool, for host arrays with
- * `out`; declines it if computing all elements is faster.
+ * not reported: OTHER_FLAGS.  `mask` is NULL, or a NumPy array of bool, for host arrays with `out`;
+ * see mask.h.
  */
 outcome run_operation(core_state *state, mylib_op op, int is_true_division, int is_cpu,
                       const char *name, PyObject *const *args, PyObject *out, PyObject *mask,

@@ -1,6 +1,6 @@
 /*
- * ufunc.c - NumPy ufuncs: one for each operation, with one inner loop for all operations and types;
- * and reports of floating-point flags.
+ * ufunc.c - NumPy ufuncs, with one inner loop for all operations and types; and reports of
+ * floating-point flags.
  */
 #include "ufunc.h"
 
@@ -101,7 +101,7 @@ static int resolve_without_bool(PyUFuncObject *ufunc, NPY_CASTING casting, PyArr
     return default_resolver(ufunc, casting, operands, given, descrs);
 }
 
-/* Chooses the types of true_divide, as NumPy does: f64 for integers and bools. */
+/* As NumPy does: f64 for integers and bools. */
 static int resolve_true_division(PyUFuncObject *ufunc, NPY_CASTING casting,
                                  PyArrayObject **operands, PyObject *given, PyArray_Descr **descrs)
 {
@@ -247,7 +247,6 @@ int report_flags(core_state *state, const char *name, int flags)
     return none != NULL ? 0 : -1;
 }
 
-/* Lets NumPy report floating-point flags, as np.errstate says. */
 static PyObject *report_flags_function(PyObject *Py_UNUSED(module), PyObject *args)
 {
     const char *name;

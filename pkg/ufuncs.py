@@ -35,7 +35,6 @@ def __getattr__(name: str) -> np.ufunc:
 
 
 def on_device(operation: Any, ordinal: int) -> np.ufunc:
-    """Returns the ufunc of an operation that computes on the GPU `ordinal`, or on all of them."""
     name = f"{operation.ufunc.__name__}_cuda{'all' if ordinal == core.ALL_GPUS else ordinal}"
     known: np.ufunc | None = globals().get(name)
     return known if known is not None else __getattr__(name)

@@ -30,7 +30,6 @@ _for_datasets: Any = xr.register_dataset_accessor
 
 
 def _is_text(x: Any) -> bool:
-    """Tells whether an array has text or objects."""
     return x.dtype.kind in "OSUT"
 
 
@@ -97,8 +96,6 @@ def apply(
 
 
 class _Accessor:
-    """The part that DataArrays and Datasets have in common."""
-
     def __init__(self, obj: Any) -> None:
         self._obj = obj
 

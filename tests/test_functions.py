@@ -50,9 +50,9 @@ def test_vectors_are_strict(name: str, device: str) -> None:
         function([1, 2, 3], [1, 2, 3, 4], device=device)
     with pytest.raises(ValueError, match="a has 3 .*b has 1:"):
         function([1, 2, 3], [1], device=device)
-    with pytest.raises(ValueError, match=r"b must have one dimension, not 2.*\(1, 3\)"):
+    with pytest.raises(ValueError, match=r"one dimension.*\(3,\) and \(1, 3\)"):
         function([1, 2, 3], [[1, 2, 3]], device=device)
-    with pytest.raises(ValueError, match="a must have one dimension, not 0"):
+    with pytest.raises(ValueError, match="must have one dimension"):
         function(1, [1], device=device)
     with pytest.raises(TypeError):
         function(["a"], ["b"], device=device)

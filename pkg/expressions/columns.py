@@ -30,7 +30,6 @@ def _library(x: Any) -> str:
 
 
 def _keys(what: str, mapping: Any) -> Container[str]:
-    """Returns the object that holds a mapping's names; raises TypeError if there is none."""
     kind = type(mapping)
     if isinstance(mapping, np.ndarray) and mapping.dtype.names is not None:
         return frozenset(mapping.dtype.names)

@@ -38,7 +38,6 @@ def step_of(x: Any) -> tuple[int, ...]:
 
 
 def part_of(x: Any, begin: Sequence[int], piece: Sequence[int]) -> Any:
-    """Returns the part of an input for a piece of the output."""
     shape = np.shape(x)
     if not shape:
         return x[()] if is_dataset(x) else x

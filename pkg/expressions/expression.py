@@ -63,7 +63,7 @@ _lock = threading.Lock()
 
 
 def take(name: str, x: Any) -> Any:
-    """Returns an input as a number, a NumPy array or an Array; raises TypeError for others."""
+    """Returns an input as a number, a NumPy array or an Array."""
     kind = type(x)
     if is_number(x) or isinstance(x, Array):
         return x
@@ -86,7 +86,7 @@ def _gpu_of(values: Iterable[Any]) -> int:
 
 
 def broadcast_inputs(names: Sequence[str], values: Sequence[Any]) -> tuple[int, ...]:
-    """Returns the shape to which inputs broadcast; ValueError, with their shapes, if they do not."""
+    """Returns the shape to which inputs broadcast; an error tells their shapes."""
     try:
         return broadcast_shapes(*(np.shape(x) for x in values))
     except ValueError:
@@ -225,7 +225,6 @@ class _Call:
                 self.pairs[k] = [x if isinstance(x, _Call) else float(x) for x in pair]
 
     def _part(self, part: _Part) -> Any:
-        """Returns the call that computes an operand of a node `complex`, or its number."""
         if part.node in self.region.weak:
             return self.nodes.get(part.node, self.graph.nodes[part.node][1])
         if not part.inputs:  # a choice among numbers, which `where` gives a type
@@ -241,7 +240,7 @@ class _Call:
 
     @staticmethod
     def _type_of_pair(parts: Iterable[Any]) -> Any:
-        """Returns the type of complex numbers; a Python number takes that of the other part."""
+        """A Python number takes the type of the other part."""
         kinds = [x.lower()[0].dtype if isinstance(x, _Call) else type(x) for x in parts]
         check_parts(*kinds)
         return np.result_type(
@@ -508,7 +507,7 @@ class Expression(core.ExpressionBase):
         return region
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Returns the arguments in the order of the inputs; raises TypeError for others."""
+        """Returns the arguments in the order of the inputs."""
         names = self.inputs
         if not named and len(args) == len(names):
             return list(args)
@@ -566,7 +565,6 @@ class Expression(core.ExpressionBase):
         return result if out is None else out
 
     def _is_of_numbers(self, values: Sequence[Any]) -> bool:
-        """Tells whether the expression has only Python numbers."""
         nodes = self._graph.nodes
         return all(map(is_number, values)) and not any(node[0] == "value" for node in nodes)
 
@@ -585,7 +583,6 @@ class Expression(core.ExpressionBase):
         return finish(self._caller, typed, target, casting, exact=reduction is not None)
 
     def _fill(self, inputs: Sequence[Any], out: Any, compute: Callable[..., Any]) -> Any:
-        """Computes a call into an array in a file, piece by piece."""
         if self._graph.reduction is None:
             values = self._take(inputs)
             calls = self._calls_like(values)
@@ -606,7 +603,7 @@ class Expression(core.ExpressionBase):
         ]
 
     def _calls_like(self, values: Sequence[Any]) -> list[_Call]:
-        """Returns the calls, for their programs, with arrays like these and with these numbers."""
+        """Returns the calls with arrays like these and with these numbers."""
         if self._is_of_numbers(values):
             return []
         samples = [x if np.ndim(x) == 0 else np.ones(1, x.dtype) for x in values]

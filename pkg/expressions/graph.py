@@ -253,7 +253,6 @@ class Builder:
         return self._node((function, *operands))
 
     def graph(self, root: int, reduction: Reduction | None = None) -> Graph:
-        """Returns the graph of the nodes that `root` needs."""
         return needed(self.inputs, self.nodes, root, reduction)
 
 
@@ -288,7 +287,6 @@ def needed(
 
 
 def operands(node: Node) -> tuple[int, ...]:
-    """Returns the nodes that are operands of a node."""
     return () if node[0] in ("input", "number", "value") else node[1:]
 
 

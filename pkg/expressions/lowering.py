@@ -53,7 +53,6 @@ class Lowered(NamedTuple):
         return any(op == _POWER and dtype.kind == "i" for op, dtype, _ in self.steps)
 
     def program(self, name: str) -> core.Program:
-        """Returns the program for the library, with its name in warnings."""
         return core.Program([dtype for _, dtype in self.sources], self.constants, self.steps, name)
 
 
@@ -315,7 +314,6 @@ class _Lowering:
         return self.operation("power", base, self.results[j])
 
     def value(self, k: int) -> Any:
-        """Returns the value of a node whose operands are in `results`."""
         node = self.graph.nodes[k]
         if k in self.kinds:
             kind = self.kinds[k]
@@ -392,7 +390,6 @@ def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Low
 
 
 def describe(graph: Graph, lowered: Lowered) -> str:
-    """Returns the text of a program, one step on a line."""
     names = []
     lines = []
     for node, dtype in lowered.sources:

@@ -67,7 +67,6 @@ class _Parser:
         self.is_of_numbers = False
 
     def error(self, message: str, node: ast.AST | None = None) -> SyntaxError:
-        """Returns a SyntaxError that points at a node."""
         if node is None or not hasattr(node, "lineno"):
             return SyntaxError(message, (_FILENAME, 1, 1, self.lines[0]))
 

@@ -62,7 +62,6 @@ def _unary(function: str) -> Callable[[Traced], Any]:
 
 
 def _sum(name: str) -> Callable[..., Traced]:
-    """Returns a reduction with the parameters of `ndarray.sum`."""
 
     def reduce(
         self: Traced, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
@@ -74,7 +73,6 @@ def _sum(name: str) -> Callable[..., Traced]:
 
 
 def _choice(name: str) -> Callable[..., Traced]:
-    """Returns a reduction with the parameters of `ndarray.min`."""
 
     def reduce(self: Traced, axis: Any = None, out: Any = None, keepdims: Any = False) -> Traced:
         return self._reduce(name, axis, keepdims, out=out)
@@ -200,7 +198,6 @@ class Traced:
         return Traced(self._builder, _operand(self, self), reduction)
 
     def _replay(self, graph: Graph, inputs: Any) -> Traced:
-        """Returns the value of an Expression of values of this function."""
         builder, nodes = self._builder, list[int]()
         for kind, *parts in graph.nodes:
             if kind == "input":
@@ -217,7 +214,6 @@ class Traced:
 
 
 def _refuse_options(name: str, options: Iterable[str]) -> None:
-    """Raises TypeError for arguments of a function that an expression does not know."""
     given = ", ".join(options)
     if given:
         raise TypeError(f"{name}() takes no {given} in a fused function")
