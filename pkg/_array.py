@@ -514,7 +514,6 @@ _real, _imag = operator.attrgetter("real"), operator.attrgetter("imag")
 
 
 def _count(x: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, **more: Any) -> Any:
-    """Returns how many elements of an Array each result of a reduction combines, for Dask."""
     axes = range(x.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     reduced = {d % x.ndim for d in axes}
     number = np.asarray(math.prod(x.shape[d] for d in reduced), dtype or np.float64)

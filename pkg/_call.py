@@ -201,7 +201,7 @@ def _known_answer(operation: Any, inputs: Sequence[Any]) -> bool | None:
 
 
 def _truths(operation: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Returns the operands of a logical operation; Python numbers beside others become bools."""
+    """Python numbers beside others become bools."""
     if operation.__name__ not in LOGIC or all(map(is_number, inputs)):
         return inputs
     return tuple(_truth(python_number(x)) if is_number(x) else x for x in inputs)
@@ -710,7 +710,6 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 
 def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: str) -> Any:
-    """Returns `result` where the mask is true, and elsewhere the old elements of `out`."""
     mask = _check_mask(name, where)
     if isinstance(mask, np.ndarray) and mask.ndim:
         raise TypeError(f"{name}(): where is in host memory, the operands are on {result.device}")
@@ -730,7 +729,6 @@ _asarray: Any = in_default_mode(np.asarray)
 
 
 def assign(view: Any, value: Any) -> None:
-    """Sets the elements of an Array to a number or to the elements of another Array."""
     if view._is_readonly:
         raise ValueError("assignment to a read-only array")
     value = core.as_array(value)

@@ -18,7 +18,6 @@ from ._warnings import call_for_user, warn
 
 
 def warn_of_complex(source: Any, target: Any) -> None:
-    """Warns, as NumPy does, when a conversion drops imaginary parts."""
     if source.kind == "c" and target.kind not in "cb":
         warn(
             "Casting complex values to real discards the imaginary part",
@@ -27,7 +26,6 @@ def warn_of_complex(source: Any, target: Any) -> None:
 
 
 def saturates(source: np.dtype[Any], target: np.dtype[Any]) -> bool:
-    """Returns whether NumPy must not do a conversion between these types."""
     return source.char in "efdFD" and target.kind in "iu"
 
 
@@ -57,7 +55,6 @@ def convert(x: Any, dtype: Any, *, copy: bool = True) -> Any:
 
 
 def copied(x: Any, ordinal: int, dtype: Any = None, order: str = "K") -> Any:
-    """Returns an array copied to the GPU `ordinal`, or for -1 to the host, in a type."""
     result = core.empty_like(x, x.dtype if dtype is None else dtype, ordinal, order)
     core.copy(result, x)
     return result

@@ -313,7 +313,6 @@ def _element(x: Any, dtype: Any) -> Any:
 
 
 def _count_steps(start: Any, stop: Any, step: Any) -> int:
-    """Returns the length of `arange` as NumPy does."""
     distance = stop - start
     with np.errstate(all="ignore"):
         steps = float(distance / step)
@@ -385,7 +384,6 @@ def arange(
 
 
 def _check_end(what: str, x: Any, ordinal: int) -> None:
-    """Raises TypeError if `x` cannot be an end of `linspace`: on a GPU it must be a number."""
     kind = "V" if isinstance(x, Array) or x is None else np.asarray(x).dtype.kind
     if type(x) is int and kind == "O":
         raise OverflowError(f"linspace(): {what} must have 64 bits at most; use a float")

@@ -91,11 +91,7 @@ def set_default_device(device: str | None) -> None:
 
 
 def get_default_device() -> str:
-    """Returns the current device of calls without ``device=``, such as ``"cuda:0"``.
-
-    It is the device of the innermost block of `default_device`, or else the one set by
-    `set_default_device` or the environment variable ``MYLIB_DEFAULT_DEVICE``.
-    """
+    """Returns the current device of calls without ``device=``, such as ``"cuda:0"``."""
     return device_name(core.parse_device(None))
 
 
@@ -121,7 +117,6 @@ def _foreign_ordinal(stream: Any) -> int | None:
 
 
 def _foreign_handle(stream: Any) -> int:
-    """Returns the handle of another library's stream; raises TypeError if it tells none."""
     protocol = getattr(stream, "__cuda_stream__", None)
     if protocol is None:  # versions of PyTorch and CuPy that predate the protocol
         handle = getattr(stream, "cuda_stream", getattr(stream, "ptr", None))

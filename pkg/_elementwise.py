@@ -38,7 +38,6 @@ _MAX_DECIMALS = 308
 
 
 def _operand(name: str, x: Any) -> Any:
-    """Returns an operand as an array or a number."""
     if type(x) in NUMBERS or isinstance(x, core.ArrayBase):
         return x
     x = core.as_array(x)
@@ -48,7 +47,6 @@ def _operand(name: str, x: Any) -> Any:
 
 
 def _keywords(out: Any, device: str | None) -> dict[str, Any]:
-    """Returns the keyword arguments of an Expression: none if the defaults suffice."""
     if out is device is None:
         return {}
     return {"out": out, "casting": "same_kind", "device": device}

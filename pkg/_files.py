@@ -137,7 +137,7 @@ class Signals:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Lets a signal that comes during work end the run after it."""
+        """A signal that comes during work ends the run after it."""
 
         def note(number: int, frame: FrameType | None) -> None:
             self.received = self.received or number
@@ -199,7 +199,6 @@ class Progress:
 
 
 def _number(text: str) -> int | float | complex | None:
-    """Returns the Python number in `text`, or None."""
     for kind in (int, float, complex):
         with contextlib.suppress(ValueError):
             return kind(text)
@@ -262,8 +261,6 @@ def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, A
 
 
 class Evaluation:
-    """One run of the command."""
-
     def __init__(
         self, options: argparse.Namespace, signals: Signals, files: contextlib.ExitStack
     ) -> None:
@@ -303,7 +300,6 @@ class Evaluation:
             raise usage("--scheduler: workers write chunks of Zarr: add -o OUTPUT.zarr")
 
     def _call(self, part: Callable[[Any], Any], **more: Any) -> Any:
-        """Calls the expression with the numbers and, for each file, the result of `part`."""
         return self.expression(*self._parts(part), **more)
 
     def _parts(self, part: Callable[[Any], Any]) -> list[Any]:
@@ -358,7 +354,6 @@ class Evaluation:
         return self.dtype.itemsize + sum(file.dtype.itemsize for file in self.files.values())
 
     def _chunks(self) -> tuple[int, ...] | None:
-        """Returns the chunks of the first file in chunks that has the shape of the result."""
         for file in self.files.values():
             if file.chunks and file.shape == self.shape:
                 return file.chunks
@@ -382,7 +377,6 @@ class Evaluation:
             output.fill(step, compute)
 
     def _map_on_workers(self, output: ZarrOutput) -> None:
-        """Lets Dask's workers compute and write pieces of whole chunks."""
         output.create(self.shape, self.dtype, self._chunks())
         step = whole_chunks(self.shape, output.chunks, self.options.chunk // self._width())
         work = Work(

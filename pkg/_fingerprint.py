@@ -79,7 +79,7 @@ def _digit_keys(lane: int, axis: int, place: int, begin: int, count: int, ordina
 
 
 def _runs(begin: int, count: int) -> Iterator[tuple[int, int, int]]:
-    """Yields the beginning, rows and columns of runs of indices with the same low digits."""
+    """Yields beginning, rows and columns of runs of indices with the same low digits."""
     end = begin + count
     while begin < end:
         low = begin % _DIGIT

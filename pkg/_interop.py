@@ -176,7 +176,6 @@ _Ready = tuple[core.ArrayBase, "core.Stream | None"]
 
 
 def _take(x: Any) -> _Ready | None:
-    """Returns foreign GPU memory as an Array; None if `x` is something else."""
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(x, getattr(torch, "Tensor", ())):
         return _take_tensor(torch, x)

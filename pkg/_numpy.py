@@ -108,8 +108,6 @@ _ARGUMENTS: dict[Any, Callable[..., Any]] = {
 
 
 class _Binding(NamedTuple):
-    """The arguments of one of NumPy's functions."""
-
     leading: tuple[str, ...]  # passed on unchanged, by position
     names: tuple[str, ...]  # of arguments that may be positional
     defaults: dict[str, Any]

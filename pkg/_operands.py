@@ -84,7 +84,6 @@ def has_own_rules(x: Any) -> bool:
 
 
 def refusal(what: str, x: Any) -> TypeError:
-    """Returns the error for an operand with rules of its own; `what` names the operand."""
     found = own_rules(x)
     if getattr(found, "shape", ()) is None:
         return TypeError(f"{what}, a {describe(found)}, has no elements (a null dataspace)")
@@ -204,7 +203,6 @@ _BY_METHOD = frozenset((np.transpose, np.squeeze, np.clip, np.round))
 
 
 def overrides(x: Any) -> bool:
-    """Tells whether the class of `x` computes NumPy's functions itself."""
     own = getattr(type(x), "__array_function__", None)
     return own is not None and own is not np.ndarray.__array_function__
 
@@ -277,12 +275,12 @@ def is_number(x: Any) -> bool:
 
 
 def type_number(x: Any) -> Any:
-    """Returns an instance of a subclass of int, float or complex as a NumPy scalar: not weak."""
+    """Returns an instance of a subclass of a number as a NumPy scalar: not weak."""
     return np.asarray(x)[()] if is_number(x) and type(x) not in NUMBERS else x
 
 
 def python_number(x: Any) -> Any:
-    """Returns a number, perhaps of a subclass of int, float or complex, as Python's own type."""
+    """Returns a number as Python's own type."""
     if type(x) in NUMBERS:
         return x
     kind: Any = next(kind for kind in WEAK if isinstance(x, kind))
@@ -359,7 +357,6 @@ def find_place(name: str, operands: Iterable[Any], device: str | None = None) ->
 
 
 def host_error(x: Any, device: str) -> TypeError:
-    """Returns the error for an operand in host memory beside an Array on `device`."""
     if has_own_rules(x):
         return refusal(f"one operand is on {device} and another", x)
     if not isinstance(x, np.ndarray | list | tuple) and np.asarray(x).dtype.kind not in "biufc":
@@ -398,7 +395,7 @@ def integer(name: str, what: str, x: Any) -> int:
 
 
 def flag(name: str, what: str, x: Any) -> bool:
-    """Returns an argument that is a bool, or an int, as a bool; TypeError for another."""
+    """Returns a bool, or an int, as a bool."""
     try:
         return bool(x if isinstance(x, np.bool_) else operator.index(x))
     except TypeError:
@@ -418,7 +415,7 @@ def limits_of(given: dict[str, Any]) -> tuple[Any, Any]:
 
 
 def copies(name: str, x: Any) -> bool | None:
-    """Returns the argument `copy`: True always copies, False never, None if needed."""
+    """True always copies, False never, None if needed."""
     return None if x is None else flag(name, "copy", x)
 
 
@@ -435,7 +432,7 @@ def _integers(name: str, what: str, x: Any, *candidates: Any) -> tuple[int, ...]
 
 
 def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
-    """Returns an argument, an int or a sequence of ints, as a tuple; TypeError for another."""
+    """Returns an int or a sequence of ints as a tuple."""
     if type(x) is int:
         return (x,)
     sequences = () if isinstance(x, str | bytes | dict | set) else (x,)
@@ -443,7 +440,7 @@ def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
 
 
 def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
-    """Returns an argument, an axis or a sequence of axes, as a tuple; AxisError beyond limits."""
+    """Returns an axis or a sequence of axes as a tuple; AxisError beyond limits."""
     given = integers(name, what, x)
     for axis in given:
         if abs(axis) > MAX_DIMENSIONS:
@@ -454,7 +451,7 @@ def axes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
 
 
 def tuple_of_axes(name: str, x: Any) -> tuple[int, ...]:
-    """Returns the argument `axis`, an int or a tuple of ints, as a tuple; TypeError for lists."""
+    """Returns an int or a tuple of ints as a tuple; TypeError for lists."""
     return axes_of(name, "axis", _integers(name, "axis", x, x if isinstance(x, tuple) else (x,)))
 
 
@@ -465,7 +462,6 @@ def axis_or_axes(name: str, x: Any) -> Any:
 
 
 def sizes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
-    """Returns an argument, the shape of a new array, as a tuple; ValueError for a bad size."""
     given = integers(name, what, x)
     for n in given:
         if not 0 <= n < 2**63:
@@ -475,7 +471,6 @@ def sizes_of(name: str, what: str, x: Any) -> tuple[int, ...]:
 
 
 def sequence(name: str, x: Any) -> list[Any]:
-    """Returns an argument that is a sequence of arrays as a list; TypeError for another."""
     try:
         if not isinstance(x, str | bytes | dict | set):
             return list(x)
@@ -485,7 +480,7 @@ def sequence(name: str, x: Any) -> list[Any]:
 
 
 def number(name: str, what: str, x: Any) -> Any:
-    """Returns a number, an array without dimensions or, as dates, a string; else TypeError."""
+    """Takes a number, an array without dimensions or, as dates, a string."""
     is_number = isinstance(x, numbers.Number | np.generic | str)
     if not is_number and (not hasattr(x, "dtype") or np.ndim(x) != 0):
         raise TypeError(f"{name}(): {what} must be a number, not {describe(x)}")
@@ -496,7 +491,7 @@ def number(name: str, what: str, x: Any) -> Any:
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:
-    """Returns the shape to which the shapes broadcast; ValueError if they do not.
+    """Returns the shape to which the shapes broadcast.
 
     `np.broadcast_shapes` allows only 32 dimensions, NumPy's arrays 64.
     """
@@ -514,13 +509,12 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 
 def broadcasts(shape: Shape, target: Shape) -> bool:
-    """Tells whether an array of one shape broadcasts to another shape."""
     missing = len(target) - len(shape)
     return missing >= 0 and all(n in (1, m) for n, m in zip(shape, target[missing:], strict=True))
 
 
 def normalize_axes(name: str, axes: Any, ndim: int) -> Shape:
-    """Returns the argument `axis`, an axis or a sequence of axes, as numbers from 0 to ndim - 1."""
+    """Returns an axis or a sequence of axes as numbers from 0 to ndim - 1."""
     if type(axes) is int and -ndim <= axes < ndim:
         return (axes % ndim,)
     given = axes_of(name, "axis", axes)
@@ -528,7 +522,6 @@ def normalize_axes(name: str, axes: Any, ndim: int) -> Shape:
 
 
 def reduced_axes(name: str, axis: Any, ndim: int) -> Shape:
-    """Returns the argument `axis` of a reduction of an array with `ndim` axes, as numbers."""
     if axis is None:
         return tuple(range(ndim))
     axes = tuple_of_axes(name, axis)

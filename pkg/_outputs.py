@@ -77,7 +77,7 @@ def synchronize(path: Path) -> None:
 
 
 class Target:
-    """A file or folder that gets its name when `commit` is called, and not before."""
+    """A file or folder that gets its name when `commit` is called."""
 
     def __init__(self, path: str, is_overwriting: bool, target: Path, folder: Path) -> None:
         self.path, self.is_overwriting = path, is_overwriting

@@ -29,10 +29,7 @@ def piece_shape(shape: tuple[int, ...], limit: int, is_mixed: bool) -> tuple[int
 def whole_chunks(
     shape: tuple[int, ...], chunk: tuple[int, ...] | None, limit: int
 ) -> tuple[int, ...]:
-    """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk.
-
-    Without chunks it is `piece_shape`'s.
-    """
+    """Returns the shape of pieces of whole chunks, of at most `limit` elements, or one chunk."""
     if chunk is None:
         return piece_shape(shape, limit, False)
     counts = tuple(-(-n // max(k, 1)) for n, k in zip(shape, chunk, strict=True))
@@ -58,5 +55,4 @@ def pieces(
 
 
 def region(begin: Sequence[int], piece: Sequence[int]) -> tuple[slice, ...]:
-    """Returns the index of a piece in its array."""
     return tuple(slice(i, i + k) for i, k in zip(begin, piece, strict=True))

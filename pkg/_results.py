@@ -1,4 +1,4 @@
-"""Stores results in `out`: its checks, conversion and broadcasting, for calls of all kinds."""
+"""Stores results in `out`, for calls of all kinds."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ def unwrap_out(name: str, out: Any) -> Any:
 
 
 def open_out(name: str, out: Any) -> Any:
-    """Returns `out`, if it is writable and plain, as a NumPy array or an Array."""
     found = core.as_array(out)
     if not isinstance(found, core.ArrayBase):
         if has_own_rules(out):
@@ -83,7 +82,7 @@ def check_out(
 
 
 def store(found: Any, result: Any) -> None:
-    """Copies a result into an array checked by `check_out`; broadcasts and converts it."""
+    """Copies a result into an array that `check_out` gave."""
     if isinstance(found, core.ArrayBase):
         core.copy(found, result)
         return

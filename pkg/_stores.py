@@ -1,7 +1,4 @@
-"""Arrays in HDF5, Zarr and netCDF files, for ``pkg eval``: read in parts, written as a whole.
-
-Each library is imported when a file of its format is named.
-"""
+"""Arrays in HDF5, Zarr and netCDF files, for ``pkg eval``: read in parts, written as a whole."""
 
 from __future__ import annotations
 
@@ -77,10 +74,7 @@ class Place(NamedTuple):
 
 
 def place_of(path: str) -> Place | None:
-    """Returns the place that a path names, or None for a ``.npy`` file.
-
-    Equal places have equal names.
-    """
+    """Returns the place that a path names, or None for a ``.npy`` file."""
     found = _NAMED.fullmatch(path.rstrip("/"))  # shells complete names of folders with a slash
     if not found:
         return None
@@ -128,7 +122,6 @@ def _reading(path: str) -> Iterator[None]:
 
 
 def _names_in(file: Any, prefix: str = "", parents: tuple[Any, ...] = ()) -> Iterator[str]:
-    """Yields the paths of the arrays in a group of h5py or Zarr."""
     for name in sorted(file):
         x = None  # for a link that leads nowhere
         with contextlib.suppress(*_ERRORS):  # of links to themselves
@@ -246,7 +239,6 @@ class StoreInput:
 
 
 def file_of(x: Any) -> str:
-    """Returns the path of the file in which an input lies."""
     return str(x.place.file) if isinstance(x, StoreInput) else str(x.path)
 
 
@@ -341,7 +333,6 @@ class HDF5Output(WholeFile):
                 return  # `create` makes it, or says why not
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
-        """Creates the dataset in the temporary file."""
         try:
             self._copied = _version(self._target)
             self._open()
@@ -582,7 +573,6 @@ class ZarrOutput(Target):
         return zarr_format
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
-        """Creates the array in the temporary folder."""
         self.chunks = chunk = chunks or tuple(
             max(1, n) for n in piece_shape(shape, _CHUNK_COUNT, False)
         )

@@ -61,7 +61,6 @@ _FORBIDDEN = re.compile(r"[;:\[]|(?<!\w)__\w+__(?!\w)|\.\s*(?!(real|imag)\b)\w")
 
 @lru_cache(maxsize=256)
 def _check_text(text: str) -> None:
-    """Raises ValueError for what numexpr's `sanitize` refuses."""
     found = _FORBIDDEN.search(_LITERAL.sub(" ", text))
     if found:
         raise ValueError(

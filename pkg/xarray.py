@@ -49,7 +49,6 @@ def _elements(expression: Any) -> Expression:
 
 
 def _take(expression: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any]:
-    """Returns the arguments; those of a fused function by name, with defaults."""
     if not hasattr(expression, "expression"):
         return args, named
     given = inspect.signature(expression).bind_partial(*args, **named)
@@ -59,7 +58,6 @@ def _take(expression: Any, args: tuple[Any, ...], named: dict[str, Any]) -> tupl
 
 
 def _lazy(e: Expression, operands: tuple[Any, ...]) -> Any:
-    """Returns a Dask array: the expression of each chunk of the operands."""
     import dask.array
 
     given = [type_number(x) for x in operands]

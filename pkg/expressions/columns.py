@@ -69,7 +69,7 @@ def _check_dimensions(dimensions: Mapping[str, tuple[Any, ...]]) -> None:
 
 
 def values_of(what: str, mapping: Any, names: Iterable[str]) -> dict[str, Any]:
-    """Returns the values of the names that a mapping has; a table's columns are arrays."""
+    """Returns the values of the names that a mapping has."""
     keys = _keys(what, mapping)
     if hasattr(mapping, "dims"):
         _check_dimensions({name: mapping[name].dims for name in names if name in keys})

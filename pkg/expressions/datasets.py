@@ -33,7 +33,6 @@ def chunk_of(x: Any) -> Any:
 
 
 def step_of(x: Any) -> tuple[int, ...]:
-    """Returns the shape of the pieces: as many whole chunks of `x` as fit."""
     return whole_chunks(tuple(x.shape), chunk_of(x), max(1, _PIECE_NBYTES // x.dtype.itemsize))
 
 

@@ -113,7 +113,6 @@ def _check_casting(name: str, casting: Any) -> None:
 
 
 def _open_out(name: str, out: Any) -> Any:
-    """Returns `out` as a NumPy array or an Array of a supported type."""
     found = open_out(name, out)
     check_dtype(name, found.dtype)
     return found.view(np.ndarray) if isinstance(found, np.memmap) else found
@@ -154,7 +153,6 @@ class _Region:
     def numbers(
         self, graph: Graph, values: Sequence[Any], compute: Callable[..., Any]
     ) -> dict[int, Any]:
-        """Returns the values of the nodes in the region that others need."""
         known = {k: node[1] for k, node in enumerate(graph.nodes) if node[0] == "number"}
         known |= {k: values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"}
         for k in self.inside:
@@ -314,7 +312,6 @@ class _Call:
         return broadcast_inputs(self.names, self.values)
 
     def run(self, target: Any) -> Any:
-        """Computes the call, into `target` or a new array."""
         self._make_pairs()
         try:
             return self._run(target)
@@ -356,7 +353,7 @@ class _Call:
     def _run_converting(
         self, lowered: Lowered, program: core.Program, inputs: Any, target: Any
     ) -> Any:
-        """Calls a program for arrays in the other byte order, which it converts piece by piece."""
+        """For arrays in the other byte order, which it converts piece by piece."""
         self.shape  # noqa: B018  tells which shapes do not broadcast
         try:
             arrays = [
@@ -725,7 +722,6 @@ core.slow_paths["raised"] = lru_cache(maxsize=None, typed=True)(
 
 
 def of_graph(graph: Graph, name: str = "expression") -> Expression:
-    """Returns the expression of a graph that tracing made."""
     expression = Expression.__new__(Expression)
     expression._set(text_of(graph), graph, True, name)
     return expression

@@ -36,8 +36,6 @@ Node = tuple[Any, ...]
 
 
 class Reduction(NamedTuple):
-    """The reduction of all elements of an expression."""
-
     name: str
     axis: int | tuple[int, ...] | None = None
     keepdims: bool = False
@@ -99,7 +97,7 @@ def _left_shift(x: Any, count: Any) -> Any:
 
 
 def _where(condition: Any, a: Any, b: Any) -> Any:
-    """Returns `a` or `b`, as a number of the kind to which both promote."""
+    """As a number of the kind to which both promote."""
     chosen = a if condition else b
     for kind in (complex, float):
         if isinstance(a, kind) or isinstance(b, kind):
@@ -227,7 +225,6 @@ class Builder:
         return number
 
     def input(self, name: str) -> int:
-        """Adds an input; raises ValueError if there are more than a program can have."""
         if name not in self.inputs:
             if len(self.inputs) == core.PROGRAM_MAX_INPUTS:
                 raise ValueError(
@@ -237,7 +234,6 @@ class Builder:
         return self._node(("input", self.inputs.index(name)))
 
     def number(self, x: Any) -> int:
-        """Adds a Python number or a NumPy scalar; raises OverflowError for huge ints."""
         x = type_number(x)
         if isinstance(x, np.generic):
             return self._node(("value", x))

@@ -81,7 +81,6 @@ def _c_type(dtype: Any) -> Any:
 
 
 def _common(values: Iterable[Any]) -> Any:
-    """Returns the type to which values promote; Python numbers are weak."""
     return _c_type(np.result_type(*(getattr(x, "dtype", None) or x.kind(0) for x in values)))
 
 
@@ -307,7 +306,6 @@ class _Lowering:
         return found if isinstance(found, Static) and is_by_products(found.number) else None
 
     def power(self, function: str, k: int, j: int) -> _Typed:
-        """Returns the power of node `k` to node `j`: the operator, or the function `power`."""
         base, exponent = self.results[k], self.exponent(j)
         if exponent is not None and function == "raised":
             return self.raised(base, exponent, self.results[j])
@@ -378,10 +376,9 @@ class _Lowering:
 
 
 def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Lowered:
-    """Returns the program of a graph, without its reduction, for given kinds of nodes.
+    """Returns the program of a graph, without its reduction.
 
-    `kinds` has every needed input, or nodes computed from it instead.  The program converts the
-    result to `out_dtype`, if that is given.
+    `kinds` has every needed input, or nodes computed from it instead.
     """
     return _Lowering(graph, kinds).run(out_dtype)
 

@@ -220,7 +220,6 @@ def _refuse_options(name: str, options: Iterable[str]) -> None:
 
 
 def _operand(of: Traced, x: Any) -> int:
-    """Returns the node of an operand beside `of`; raises TypeError for an array."""
     if isinstance(x, Traced):
         if x._builder is not of._builder:
             raise TypeError("a value of another function, which is being fused, was used")
