@@ -218,7 +218,10 @@ def _truth(x: Any) -> bool:
 def normalize(
     operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Returns the inputs, and the keyword arguments that differ from the defaults, with `out`."""
+    """Returns the inputs, and the keyword arguments that differ from the defaults, with `out`.
+
+    `out` may be None beside `where`.
+    """
     name, nin = operation.__name__, operation.nin
     keywords = dict(kwargs)
     if len(args) == nin + 1:

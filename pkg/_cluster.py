@@ -25,7 +25,7 @@ _PATIENCE = 30
 
 @dataclass(frozen=True)
 class Work:
-    """What a worker needs for a piece."""
+    """What a worker needs for a piece: small values, and files by name."""
 
     text: str
     #: Numbers, and the absolute paths of files, in the order of the expression.

@@ -280,7 +280,7 @@ def type_number(x: Any) -> Any:
 
 
 def python_number(x: Any) -> Any:
-    """Returns a number as Python's own type."""
+    """Returns a number, perhaps of a subclass, as Python's own type."""
     if type(x) in NUMBERS:
         return x
     kind: Any = next(kind for kind in WEAK if isinstance(x, kind))
@@ -432,7 +432,7 @@ def _integers(name: str, what: str, x: Any, *candidates: Any) -> tuple[int, ...]
 
 
 def integers(name: str, what: str, x: Any) -> tuple[int, ...]:
-    """Returns an int or a sequence of ints as a tuple."""
+    """Returns an int or a sequence of ints as a tuple; TypeError for others."""
     if type(x) is int:
         return (x,)
     sequences = () if isinstance(x, str | bytes | dict | set) else (x,)

@@ -61,7 +61,8 @@ def check_out(
     """Returns the array in `out`, if a result of a shape and type may be stored in it; else raises.
 
     `ordinal` is the GPU that holds the result, -1 for host memory.  The result may broadcast into
-    `out`, unless `exact`, as for NumPy's reductions.
+    `out`, unless `exact`, as for NumPy's reductions.  A GPU writes the elements in undefined order,
+    so that an Array must not overlap itself.
     """
     found = open_out(name, out)
     _check_place(name, found, ordinal)
