@@ -279,8 +279,11 @@ def fuse(function: _F) -> _F:
         stand_ins[name] = Traced(builder, builder.input(name))
     stood: Any = stand_ins
     bound = inspect.BoundArguments(signature, stood)
-    with default_device("cpu"):  # for tracing: functions of a GPU take only arrays
+    if core.parse_device(None) < 0:  # the CPU
         result = function(*bound.args, **bound.kwargs)
+    else:
+        with default_device("cpu"):  # for tracing: functions of a GPU take only arrays
+            result = function(*bound.args, **bound.kwargs)
     if not isinstance(result, Traced) or result._builder is not builder:
         raise TypeError(
             f"{name_of_function}() returned a {type(result).__name__}, not a value computed from "
