@@ -71,7 +71,7 @@ int check_nbytes(int ndim, const int64_t *shape, mylib_type type);
 void find_strides(int ndim, const int64_t *shape, const int *axes, int64_t itemsize,
                   int64_t *strides);
 
-/* Returns a new Array with its own, uninitialised memory. */
+/* Returns a new Array with its own, uninitialised memory.  NULL strides mean C order. */
 PyObject *new_array(core_state *state, mylib_device device, PyObject *stream, mylib_type type,
                     int ndim, const int64_t *shape, const int64_t *strides);
 
