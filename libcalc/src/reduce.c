@@ -280,7 +280,7 @@ static int needs_copy(const mylib_layout *loops, int kept_ndim)
            (kept_ndim == 0 || nearest < llabs(loops->strides[1][kept_ndim - 1]));
 }
 
-/* Tells whether rows of outputs, neighbours in memory, are short only because of the order of out. */
+/* Tells whether rows of outputs, side by side in memory, are short only by the order of out. */
 static int has_short_rows(const mylib_layout *l, int kept_ndim, int64_t outputs)
 {
     const int last = kept_ndim - 1;

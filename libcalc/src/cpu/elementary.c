@@ -26,8 +26,8 @@
 #define BLOCK_NBYTES 4096
 #define PACKED_NBYTES 2048 /* if operands are packed, on the stack */
 
-/* out[i] = op(a[i], b[i]) for whole groups; returns 0 if none raises a flag; `out` is no input.  `b`
-   of a unary function is run_function()'s. */
+/* out[i] = op(a[i], b[i]) for whole groups; returns 0 if none raises a flag; `out` is no input.  A
+   unary function gets the `b` of run_function(). */
 typedef int function_loop(ptrdiff_t groups, char *out, const char *a, const char *b);
 
 /* Returns the flags of n contiguous elements; `b` is `a` for unary functions. */

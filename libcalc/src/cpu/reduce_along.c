@@ -87,7 +87,7 @@ static int64_t columns_per_line(const mylib_reducer *r, int k)
     return TILE_NBYTES / beside;
 }
 
-/* Copies rows of `columns` elements, `across` bytes apart, to columns that are `pitch` bytes apart. */
+/* Copies rows of `columns` elements, `across` bytes apart, to columns `pitch` bytes apart. */
 static void transpose(int64_t size, int64_t rows, int64_t columns, char *to, int64_t pitch,
                       const char *from, int64_t across, int64_t beside, char *tile)
 {
