@@ -188,15 +188,15 @@ static int are_contiguous(mylib_reduce_args *args)
 }
 
 /*
- * Tells whether the terms of each output are one run of any stride, or long ones, and enough for a
- * warp to take each block.
+ * Tells whether the terms of each output are one run or long ones, whose strides leave offsets of
+ * 32 bits, and enough for a warp to take each block.
  */
 static int are_runs(const mylib_reduce_args *args)
 {
     const int dims = args->ndim - args->kept_ndim, inner = args->ndim - 1;
     return args->inputs == 1 && dims >= 1 && dims <= MYLIB_REDUCED_NDIM &&
            (dims == 1 || args->shape[inner] >= MYLIB_LEAST_RUN) &&
-           llabs(args->in_strides[0][inner]) <= INT32_MAX &&
+           llabs(args->in_strides[0][inner]) <= INT32_MAX / MYLIB_LEAST_RUN &&
            args->outputs * args->blocks >= ENOUGH_BLOCKS_OF_TERMS;
 }
 

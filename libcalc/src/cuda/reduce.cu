@@ -6,12 +6,12 @@
  *
  * - short: many outputs of few contiguous terms; a thread block copies a tile of rows to shared
  *   memory, where a few threads reduce each of them (reduce_short.cuh);
- * - integers: along contiguous memory or across adjacent outputs.  The order of integers does not
- *   matter, so a thread takes vectors and combines them element by element (reduce_integers.cuh).
+ * - integers: along runs or across outputs.  The order of integers does not matter, so a thread
+ *   takes vectors, or elements that lie apart, and combines them one by one (reduce_integers.cuh).
  *
  * Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
  *
- * - rows: contiguous terms of the carrying type, or of f16; a warp reduces a block
+ * - rows: one run of terms, or long ones, of the carrying type or of f16; a warp reduces a block
  *   (reduce_rows.cuh);
  * - lanes: terms of any type and strides; each thread of a thread block is a lane
  *   (reduce_lanes.cuh);

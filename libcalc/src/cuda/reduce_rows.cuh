@@ -89,9 +89,7 @@ __device__ __forceinline__ void go_on(const reduce_args &args, bool is_any, int 
 {
     at.p += terms * (is_any ? (int32_t)args.walk[0].stride[0] : (int32_t)sizeof(S));
     at.turn -= terms;
-    if (!is_any)
-        return;
-    if (at.turn > 0)
+    if (!is_any || at.turn > 0)
         return;
     at.p += at.jump;
     at.turn += args.row_width;
