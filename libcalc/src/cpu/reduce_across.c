@@ -234,6 +234,8 @@ static row reduce_narrow(const strip *s)
 static int has_columns(const mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
+    if (r->inputs != 1)
+        return 0;
     if (r->has_truths)
         return !r->is_narrow;
     return r->reduction == MYLIB_SUM && r->carrier <= MYLIB_U64 && r->width >= FEW_COLUMNS &&

@@ -141,7 +141,7 @@ void mylib_choose_panel(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
     int inner = l->ndim - 1;
-    if (inner <= r->kept_ndim || r->inputs == 0)
+    if (inner <= r->kept_ndim || r->inputs < 1)
         return;
     int64_t columns = 0, size = 0, rows = l->shape[inner];
     r->columns = nearest_reduced(r, 0, inner);
