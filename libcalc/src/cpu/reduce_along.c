@@ -140,8 +140,8 @@ static void gather_panel(const mylib_reducer *r, int k, const char *first, int64
 void mylib_choose_panel(mylib_reducer *r)
 {
     const mylib_layout *l = r->layout;
-    int inner = l->ndim - 1;
-    if (inner <= r->kept_ndim || r->inputs < 1)
+    const int inner = l->ndim - 1, inputs = r->inputs;
+    if (inner <= r->kept_ndim || inputs < 1)
         return;
     int64_t columns = 0, size = 0, rows = l->shape[inner];
     r->columns = nearest_reduced(r, 0, inner);
@@ -150,7 +150,7 @@ void mylib_choose_panel(mylib_reducer *r)
     r->column_terms = 1;
     for (int d = r->columns + 1; d <= inner; d++)
         r->column_terms *= l->shape[d];
-    for (int k = 0; k < r->inputs; k++) {
+    for (int k = 0; k < inputs; k++) {
         int64_t near = columns_per_line(r, k);
         size += input_size(r, k);
         if (near > 0 && (columns == 0 || near < columns))
