@@ -250,7 +250,7 @@ constexpr int SAME = OP == MYLIB_OP_conjugate || OP == MYLIB_OP_real || OP == MY
                          ? MYLIB_OP_positive
                      : OP == MYLIB_OP_isinf ? MYLIB_OP_isnan
                                             : OP;
-/* So have signed and unsigned integers if a function does the same to both. */
+/* Tells whether a function does the same to signed and unsigned integers: they share a kernel. */
 template <int OP>
 constexpr bool ignores_sign = SAME<OP> == MYLIB_OP_positive || SAME<OP> == MYLIB_OP_isnan ||
                               OP == MYLIB_OP_isfinite || OP == MYLIB_OP_imag;

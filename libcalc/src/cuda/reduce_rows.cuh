@@ -58,7 +58,7 @@ __device__ __forceinline__ C reduce_full_row(F f, int op, const char *a, const c
 template <typename F, term_kind KIND>
 constexpr bool MAY_BE_STRIDED = KIND == STORED &&F::REDUCTION != MYLIB_PROD;
 
-/* Where the next terms of a warp lie: `turn` more of this run, then `jump` bytes are left out. */
+/* Gives the place of a warp's next terms: `turn` more of this run, then `jump` bytes on. */
 struct run_place {
     const char *p;
     int32_t turn, rows_left;
