@@ -79,19 +79,6 @@ static void floats_of_bool(mylib_type to, ptrdiff_t n, char *out, const char *a)
             store_u64(out + i * 8, 0x3ff0000000000000 * (uint64_t)(load_u8(a + i) != 0));
 }
 
-/* Converts f64 to f32, with an odd last bit if inexact, so that f16 is then rounded once. */
-static void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
-{
-    const uint64_t beyond = ((uint64_t)1 << 29) - 1;
-    for (ptrdiff_t i = 0; i < n; i++) {
-        uint64_t u = load_u64(src + i * (ptrdiff_t)sizeof u);
-        u = (u & ~beyond) | (((u & beyond) + beyond) & (beyond + 1));
-        double x;
-        memcpy(&x, &u, sizeof x);
-        dst[i] = (float)x;
-    }
-}
-
 /* Converts n contiguous elements: both complex, both real, or to bool; with f16 a HALF_BLOCK. */
 static void convert_block(mylib_type to, mylib_type from, ptrdiff_t n, char *out, const char *a)
 {

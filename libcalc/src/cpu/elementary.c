@@ -542,35 +542,62 @@ static int look_up(ptrdiff_t groups, char *out, const char *a, const char *table
     return 1;
 }
 
+typedef struct own_loop {
+    function_loop *loop;
+    ptrdiff_t group;
+} own_loop;
+
+/* Computes in f64, whose error decides no f16: all arguments were tried.  `f64` is an own_loop. */
+static int compute_in_f64(ptrdiff_t groups, char *out, const char *a, const char *f64)
+{
+    const own_loop *own = (const void *)f64;
+    _Alignas(64) float z[CHUNK];
+    _Alignas(64) char x[CHUNK * sizeof(double)], y[CHUNK * sizeof(double)];
+    for (ptrdiff_t m, n = groups * AT_ONCE; n > 0; n -= m, out += 2 * m, a += 2 * m) {
+        m = n < CHUNK ? n : CHUNK;
+        widen(m, z, a);
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)
+            store_f64(x + i * (ptrdiff_t)sizeof(double), z[i]);
+        own->loop(m / own->group, y, x, x);
+        narrow_to_odd(m, z, y);
+        narrow(m, out, z);
+        NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++) /* a NaN's sign depends on its neighbours */
+        {
+            const uint16_t u = load_u16(out + 2 * i);
+            store_u16(out + 2 * i, (u & 0x7fff) > 0x7c00 ? 0x7e00 : u);
+        }
+    }
+    return 1;
+}
+
 /*
  * Looks up long rows, once they had four times the elements of the table.  While a thread fills it,
- * others use the loop, as a child of fork() does for good.
+ * others compute, as a child of fork() does for good.
  */
-static void run_half_function(function f, half_table *t, ptrdiff_t n, char *out, ptrdiff_t so,
-                              const char *a, ptrdiff_t sa)
+static void run_half_function(mylib_op op, own_loop f64, half_table *t, ptrdiff_t n, char *out,
+                              ptrdiff_t so, const char *a, ptrdiff_t sa)
 {
+    function f = {op, compute_in_f64, flags_f16, 0, 2, 2, AT_ONCE};
+    const char *context = (const char *)&f64;
     char *results = (char *)t->result;
     if (n >= 512 && atomic_load(&t->seen) >= 0) {
         const int64_t before = atomic_fetch_add(&t->seen, n), enough = 4 * 65536;
         if (before < enough && before + n >= enough) {
             for (int i = 0; i < 65536; i++)
                 t->result[i] = (uint16_t)i;
-            run_function(&f, 65536, results, 2, results, 2, results, 0);
+            f.flags = NULL;
+            run_function(&f, 65536, results, 2, results, 2, context, 0);
+            f.flags = flags_f16;
             atomic_store(&t->seen, INT64_MIN);
         }
     }
     if (n >= 512 && atomic_load(&t->seen) < 0) {
         f.loop = look_up;
         f.group = 8;
+        context = results;
     }
-    f.flags = flags_f16;
-    run_function(&f, n, out, so, a, sa, results, 0);
+    run_function(&f, n, out, so, a, sa, context, 0);
 }
-
-typedef struct own_loop {
-    function_loop *loop;
-    ptrdiff_t group;
-} own_loop;
 
 static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *otherwise)
 {
@@ -624,12 +651,11 @@ static ALWAYS_INLINE own_loop own_loop_or(mylib_op op, int type, function_loop *
 #define ELEMENTARY_KERNEL(op, s, is_binary) \
     FUNCTION_KERNEL(op, s, s, is_binary, OWN_LOOP(op, s).group, OWN_LOOP(op, s).loop)
 #define HALF_OF_ONE(op, s) \
-    ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a))) \
+    static function_loop op##_loop_f64; \
     KERNEL(op##_kernel_##s) \
     { \
         static half_table table; \
-        const function f = {MYLIB_OP_##op, op##_loop_##s, NULL, 0, 2, 2, AT_ONCE}; \
-        run_half_function(f, &table, n, out, so, a, sa); \
+        run_half_function(MYLIB_OP_##op, OWN_LOOP(op, f64), &table, n, out, so, a, sa); \
     }
 #define FLOAT_UNARY(op, s) \
     ELEMENTARY_LOOP(op, s, op##_##s(ELEMENT(s, a))) \

@@ -81,6 +81,19 @@ NOINLINE static void narrow(ptrdiff_t n, char *dst, const float *src)
 #endif
 }
 
+/* Converts f64 to f32, with an odd last bit if inexact, so that f16 is then rounded once. */
+static inline void narrow_to_odd(ptrdiff_t n, float *dst, const char *src)
+{
+    const uint64_t beyond = ((uint64_t)1 << 29) - 1;
+    for (ptrdiff_t i = 0; i < n; i++) {
+        uint64_t u = load_u64(src + i * (ptrdiff_t)sizeof u);
+        u = (u & ~beyond) | (((u & beyond) + beyond) & (beyond + 1));
+        double x;
+        memcpy(&x, &u, sizeof x);
+        dst[i] = (float)x;
+    }
+}
+
 /* `packed` holds a block. */
 static void widen_strided(ptrdiff_t n, float *dst, const char *src, ptrdiff_t stride, char *packed)
 {
