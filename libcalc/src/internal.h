@@ -533,8 +533,14 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 #define IN_PAIRS(n, statement, advance) \
     UNROLLED for (; (n) >= 2; (n) -= 2, advance) \
     { \
-        for (int i = 0; i < 2; i++) \
+        { \
+            const int i = 0; \
             statement; \
+        } \
+        { \
+            const int i = 1; \
+            statement; \
+        } \
     } \
     for (int i = 0; i < (n); i++) \
     statement

@@ -15,6 +15,7 @@
 #include "cpu/loops.h"
 
 BEGIN_WITHOUT_CHOICES
+BEGIN_EXPANDED
 
 /* Begins a mylib_block_reduce. */
 #define BLOCK_KERNEL(name) \
@@ -385,7 +386,8 @@ SUM_COLUMNS(u64)
     best = (term)BETTER best ? (term) : best; \
     nan = (term) != (term) ? (term) : nan;
 #define EXTREME_OF_SPANS(s, BETTER, SPAN) \
-    t_##s part[SPAN], nans[SPAN] = {0}; \
+    enum { NANS = MYLIB_CLASS_##s < HALF ? 1 : (SPAN) }; /* integers need none */ \
+    t_##s part[SPAN], nans[NANS] = {0}; \
     for (ptrdiff_t k = 0; k < SPAN; k++) \
         part[k] = TERM_SAME(s, k); \
     NOT_UNROLLED for (ptrdiff_t i = (MYLIB_CLASS_##s < HALF) * SPAN; i < n; i += SPAN) \
@@ -394,7 +396,7 @@ SUM_COLUMNS(u64)
         STAYS_SCALAR; /* this loop, not the one inside */ \
         for (ptrdiff_t k = 0; k < SPAN; k++) { \
             const t_##s x = TERM_SAME(s, at + k); \
-            CHOOSE(part[k], nans[k], x, BETTER) \
+            CHOOSE(part[k], nans[k % NANS], x, BETTER) \
         } \
     } \
     NOT_UNROLLED for (ptrdiff_t l = FEW; l < SPAN; l += FEW) \
@@ -402,12 +404,12 @@ SUM_COLUMNS(u64)
         STAYS_SCALAR; \
         for (ptrdiff_t k = 0; k < FEW; k++) { \
             part[k] = part[l + k] BETTER part[k] ? part[l + k] : part[k]; \
-            nans[k] = nans[l + k] != 0 ? nans[l + k] : nans[k]; \
+            nans[k % NANS] = nans[(l + k) % NANS] != 0 ? nans[(l + k) % NANS] : nans[k % NANS]; \
         } \
     } \
     for (ptrdiff_t k = 0; k < FEW; k++) { \
         best = part[k] BETTER best ? part[k] : best; \
-        nan = nans[k] != 0 ? nans[k] : nan; \
+        nan = nans[k % NANS] != 0 ? nans[k % NANS] : nan; \
     }
 
 #define EXACT_EXTREME(op, s, BETTER) \
@@ -522,27 +524,30 @@ COMPLEX_PRODUCT(c128)
 #undef TERM_SAME
 #undef SPAN_NBYTES
 
+END_EXPANDED
 END_WITHOUT_CHOICES
 
 static mylib_block_reduce *lookup_block_reduce(mylib_reduction reduction, mylib_type type)
 {
+    if (is_of_other_level(type))
+        return COMPLEX_LEVEL.block_reduce(reduction, type);
     switch ((int)reduction * MYLIB_TYPE_COUNT + (int)type) {
-#define CASE(reduction, S, kernel) \
-    case MYLIB_##reduction *MYLIB_TYPE_COUNT + MYLIB_##S: \
-        return kernel;
-#define EXTREMES(s, S) CASE(MIN, S, minimum_block_##s) CASE(MAX, S, maximum_block_##s)
-#define NO_EXTREMES(s, S)
+#define CASE(reduction, s, kernel) \
+    case MYLIB_##reduction *MYLIB_TYPE_COUNT + type_##s: \
+        return is_of_other_level((mylib_type)type_##s) ? NULL : kernel;
+#define EXTREMES(s) CASE(MIN, s, minimum_block_##s) CASE(MAX, s, maximum_block_##s)
+#define NO_EXTREMES(s)
 #define DT(s, S) \
-    CASE(SUM, S, sum_block_##s) BY_CLASS(s, EXTREMES, NO_EXTREMES, EXTREMES, EXTREMES)(s, S)
+    CASE(SUM, s, sum_block_##s) BY_CLASS(s, EXTREMES, NO_EXTREMES, EXTREMES, EXTREMES)(s)
         MYLIB_TYPES(DT)
 #undef DT
 #undef NO_EXTREMES
-        CASE(PROD, I64, prod_block_u64)
-        CASE(PROD, U64, prod_block_u64)
-        CASE(PROD, F32, prod_block_f32)
-        CASE(PROD, F64, prod_block_f64)
-        CASE(PROD, C64, prod_block_c64)
-        CASE(PROD, C128, prod_block_c128)
+        CASE(PROD, i64, prod_block_u64)
+        CASE(PROD, u64, prod_block_u64)
+        CASE(PROD, f32, prod_block_f32)
+        CASE(PROD, f64, prod_block_f64)
+        CASE(PROD, c64, prod_block_c64)
+        CASE(PROD, c128, prod_block_c128)
 #undef CASE
     default:
         return NULL;

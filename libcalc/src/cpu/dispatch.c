@@ -13,26 +13,6 @@ extern const mylib_cpu_level mylib_cpu_level_generic;
 extern const mylib_cpu_level mylib_cpu_level_v2;
 extern const mylib_cpu_level mylib_cpu_level_v3;
 extern const mylib_cpu_level mylib_cpu_level_v4;
-
-/*
- * v4 uses the complex quotients and reductions of v3, which is built without fused multiply-adds:
- * at level v4 the asm that stops gcc from combining their parts (scalar_ops.h) would cost speed.
- */
-static const mylib_cpu_level *v4_or_v3(mylib_type type)
-{
-    return type == MYLIB_C64 || type == MYLIB_C128 ? &mylib_cpu_level_v3 : &mylib_cpu_level_v4;
-}
-
-static mylib_kernel *v4_kernel(mylib_op op, mylib_type type)
-{
-    const mylib_cpu_level *level = op == MYLIB_OP_divide ? v4_or_v3(type) : &mylib_cpu_level_v4;
-    return level->kernel(op, type);
-}
-
-static mylib_block_reduce *v4_block_reduce(mylib_reduction reduction, mylib_type type)
-{
-    return v4_or_v3(type)->block_reduce(reduction, type);
-}
 #endif
 
 /* Returns how many levels this processor runs; lists them, best first. */
@@ -48,11 +28,8 @@ static int find_levels(mylib_cpu_level levels[4])
     int v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
              __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
              __builtin_cpu_supports("avx512vl");
-    if (v4) {
-        levels[n] = mylib_cpu_level_v4;
-        levels[n].kernel = v4_kernel;
-        levels[n++].block_reduce = v4_block_reduce;
-    }
+    if (v4)
+        levels[n++] = mylib_cpu_level_v4;
     if (v3)
         levels[n++] = mylib_cpu_level_v3;
     if (v2)

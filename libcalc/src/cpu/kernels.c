@@ -4,7 +4,7 @@
  *
  * Compiled once per level with -DMYLIB_LEVEL=generic|v2|v3|v4, its name for users, and the
  * matching -march; its only global symbol is mylib_cpu_level_<LEVEL>.  cpu/dispatch.c chooses one
- * at run time.
+ * at run time.  With -DMYLIB_COMPLEX_OF=LEVEL complex quotients and reductions are that level's.
  */
 #include "cpu/avx512.h"
 #include "cpu/block_reduce.h"
@@ -39,7 +39,7 @@ PACKED_KERNELS(PACKED)
 
 /* ---- Lookup -------------------------------------------------------------------------------- */
 
-static mylib_kernel *lookup_special(mylib_op op, mylib_type type)
+static ALWAYS_INLINE mylib_kernel *lookup_special(mylib_op op, mylib_type type)
 {
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s, kernel) \
@@ -96,6 +96,13 @@ static ALWAYS_INLINE int is_modular(mylib_op op)
            op == MYLIB_OP_not_equal || (op >= MYLIB_OP_logical_and && op <= MYLIB_OP_left_shift);
 }
 
+/* Tells whether another kernel is used, so that the one of the table need not be compiled. */
+static ALWAYS_INLINE int is_replaced(mylib_op op, mylib_type type)
+{
+    return lookup_special(op, type) != NULL || (is_modular(op) && type <= MYLIB_I64) ||
+           (op == MYLIB_OP_divide && is_of_other_level(type));
+}
+
 static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 {
     if (type == MYLIB_BOOL) /* its bytes are true if they differ from 0, like a u8 */
@@ -105,10 +112,12 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
         return special;
     if (is_modular(op) && type <= MYLIB_I64)
         type = (mylib_type)(type + (MYLIB_U8 - MYLIB_I8));
+    if (op == MYLIB_OP_divide && is_of_other_level(type))
+        return COMPLEX_LEVEL.kernel(op, type);
     switch ((int)op * MYLIB_TYPE_COUNT + (int)type) {
 #define CASE(op, s) \
     case MYLIB_OP_##op *MYLIB_TYPE_COUNT + type_##s: \
-        return is_modular(MYLIB_OP_##op) && MYLIB_CLASS_##s == SIGNED ? NULL : op##_kernel_##s;
+        return is_replaced(MYLIB_OP_##op, (mylib_type)type_##s) ? NULL : op##_kernel_##s;
 #define ROW(kind, op, set) MYLIB_SET_##set(CASE, op)
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
@@ -120,7 +129,6 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
 
 /* ---- The level ----------------------------------------------------------------------------- */
 
-extern const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL);
 const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .name = MYLIB_LEVEL_NAME,
     .kernel = lookup_kernel,

@@ -79,8 +79,32 @@ enum { MYLIB_STORED_TYPES(DT) };
 #define IN_A_GROUP
 #endif
 
+/* Expands the short loops in these functions, whatever their code takes. */
+#if defined(__GNUC__) && !defined(__clang__) && defined(HAS_V3)
+#define BEGIN_EXPANDED _Pragma("GCC push_options") _Pragma("GCC optimize(\"peel-loops\")")
+#define END_EXPANDED _Pragma("GCC pop_options")
+#else
+#define BEGIN_EXPANDED
+#define END_EXPANDED
+#endif
+
 /* Keeps a loop scalar if vector code is not worth its size. */
 #define STAYS_SCALAR __asm__ volatile("")
+
+/* The level whose complex quotients and reductions this level has. */
+extern const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL);
+#if defined(MYLIB_COMPLEX_OF)
+extern const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_COMPLEX_OF);
+#define COMPLEX_LEVEL PASTE(mylib_cpu_level_, MYLIB_COMPLEX_OF)
+#define HAS_OTHER_LEVEL 1
+#else
+#define COMPLEX_LEVEL PASTE(mylib_cpu_level_, MYLIB_LEVEL)
+#define HAS_OTHER_LEVEL 0
+#endif
+static ALWAYS_INLINE int is_of_other_level(mylib_type type)
+{
+    return HAS_OTHER_LEVEL && (type == MYLIB_C64 || type == MYLIB_C128);
+}
 
 /* Begins a mylib_kernel: out[i] = op(a[i], b[i]) for n elements; so, sa and sb are byte strides. */
 #define KERNEL(name) \

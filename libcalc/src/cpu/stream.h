@@ -51,6 +51,7 @@ static void stream_fence(void)
 /* ---- From registers ------------------------------------------------------------------------ */
 
 #if defined(HAS_V3)
+BEGIN_EXPANDED
 #define LINE MYLIB_LINE_NBYTES
 
 static inline void stream_line(char *dst, const char *src)
@@ -152,6 +153,7 @@ LINE_OPS(BINARY, UNARY, IN_FLOATS, LANES)
 #undef LANES
 #undef UNARY
 #undef BINARY
+END_EXPANDED
 #endif
 
 static mylib_line_loop *lookup_lines(mylib_op op, mylib_type type)

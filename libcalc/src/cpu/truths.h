@@ -9,6 +9,8 @@
 #include "counting.h"
 #include "cpu/loops.h"
 
+BEGIN_EXPANDED
+
 /* Bytes of a few vectors, for which sums or unions stay in registers. */
 #define SPAN_NBYTES 256
 
@@ -237,3 +239,5 @@ static int64_t truths(mylib_truths what, mylib_type type, ptrdiff_t n, const cha
 
 #undef PACK_NBYTES
 #undef SPAN_NBYTES
+
+END_EXPANDED
