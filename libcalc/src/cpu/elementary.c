@@ -551,10 +551,11 @@ typedef struct own_loop {
 static int compute_in_f64(ptrdiff_t groups, char *out, const char *a, const char *f64)
 {
     const own_loop *own = (const void *)f64;
-    _Alignas(64) float z[CHUNK];
-    _Alignas(64) char x[CHUNK * sizeof(double)], y[CHUNK * sizeof(double)];
+    enum { MOST = 128 }; /* for little stack */
+    _Alignas(64) float z[MOST];
+    _Alignas(64) char x[MOST * sizeof(double)], y[MOST * sizeof(double)];
     for (ptrdiff_t m, n = groups * AT_ONCE; n > 0; n -= m, out += 2 * m, a += 2 * m) {
-        m = n < CHUNK ? n : CHUNK;
+        m = n < MOST ? n : MOST;
         widen(m, z, a);
         NO_DEPENDENCE for (ptrdiff_t i = 0; i < m; i++)
             store_f64(x + i * (ptrdiff_t)sizeof(double), z[i]);
