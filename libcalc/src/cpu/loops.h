@@ -79,9 +79,11 @@ enum { MYLIB_STORED_TYPES(DT) };
 #define IN_A_GROUP
 #endif
 
-/* Expands the short loops in these functions, whatever their code takes. */
+/* Expands the short loops in these functions, whatever their code takes.  (gcc 11 would also forget
+   the vectorizer.) */
 #if defined(__GNUC__) && !defined(__clang__) && defined(HAS_V3)
-#define BEGIN_EXPANDED _Pragma("GCC push_options") _Pragma("GCC optimize(\"peel-loops\")")
+#define BEGIN_EXPANDED \
+    _Pragma("GCC push_options") _Pragma("GCC optimize(\"peel-loops\", \"tree-vectorize\")")
 #define END_EXPANDED _Pragma("GCC pop_options")
 #else
 #define BEGIN_EXPANDED
