@@ -91,7 +91,7 @@ def _asarray(obj: Any, dtype: Any, device: str | None, copy: bool | None) -> Any
         if dtype is not None and dtype != result.dtype:
             _check_copy(copy, obj.dtype, dtype)
             result = result.astype(dtype)
-        return result.copy() if copy and result is obj else result
+        return result.copy("K") if copy and result is obj else result
     if has_own_rules(obj):
         raise refusal("the operand of asarray()", obj)
     ordinal = _place(device)

@@ -119,6 +119,9 @@ def test_asarray_of_an_array() -> None:
     converted = pcd.asarray(x, "f4", copy=True)
     assert_array(converted, np.array([1.5, 2.5], "f4"))
     wide = np.arange(6.0).reshape(2, 3)
+    for dtype in (None, "f8"):  # the order stays
+        copied = pcd.asarray(pcd.asarray(wide, device="cuda").T, dtype, copy=True)
+        assert copied.strides == np.asarray(wide.T, copy=True).strides
     for no in (False, np.False_, 0):  # as NumPy's `copy` takes them
         for call in (
             lambda no=no: pcd.asarray(x, "f4", copy=no),
