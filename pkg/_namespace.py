@@ -39,6 +39,15 @@ def namespace_of(api_version: str | None) -> ModuleType:
     return importlib.import_module(__package__)
 
 
+def _letters(kind: Any) -> str:
+    """Returns NumPy's letters for a kind of types; raises ValueError if it is unknown."""
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise ValueError(
+            f"unknown kind {kind!r} of types; known are {', '.join(map(repr, _KINDS))}"
+        )
+    return _KINDS[kind]
+
+
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Tells whether a type is of a kind (``"integral"``, ...), equals a type, or is in a tuple.
 
@@ -48,8 +57,8 @@ def isdtype(dtype: Any, kind: Any) -> bool:
     dtype = np.dtype(dtype)
     if isinstance(kind, tuple):
         return any(isdtype(dtype, k) for k in kind)
-    if isinstance(kind, str) and kind in _KINDS:
-        return dtype.kind in _KINDS[kind]
+    if isinstance(kind, str):  # not the name of a type: "float" would be float64 alone
+        return dtype.kind in _letters(kind)
     return bool(dtype == np.dtype(kind))
 
 
@@ -104,16 +113,12 @@ class _Info:
         """Returns the element types that the standard has, all or those of a kind."""
         core.parse_device(device)
         kinds = kind if isinstance(kind, tuple) else tuple(_KINDS) if kind is None else (kind,)
-        for one in kinds:
-            if not isinstance(one, str) or one not in _KINDS:
-                raise ValueError(
-                    f"unknown kind {one!r} of types; known are {', '.join(map(repr, _KINDS))}"
-                )
+        letters = "".join(map(_letters, kinds))
         # The standard has no float16, and wants no types here that it does not have.
         return {
             name: dtype
             for name, dtype in DTYPES.items()
-            if dtype.char != "e" and any(dtype.kind in _KINDS[one] for one in kinds)
+            if dtype.char != "e" and dtype.kind in letters
         }
 
 

@@ -543,6 +543,8 @@ def test_namespace_info() -> None:
         assert info.dtypes(device=device) == info.dtypes()
     with pytest.raises(ValueError):
         info.dtypes(device="gpu")
+    with pytest.raises(ValueError, match="unknown kind 'float' of types; known are 'bool', "):
+        pcd.isdtype("f8", "float")
     for kind in ("float", ("bool", "x"), ["bool"], 5):
         with pytest.raises(ValueError, match="unknown kind .* of types; known are 'bool', "):
             info.dtypes(kind=kind)
