@@ -148,6 +148,7 @@ class Traced:
     __setitem__ = _refusal("assignment to elements is not possible")
     __int__ = __float__ = __complex__ = __index__ = _refusal("there is no number")
     __array__ = _refusal("this function of arrays is not possible")
+    __round__ = _refusal("Python's round() is not possible", "use pkg.round(x)")
     __matmul__ = __rmatmul__ = _refusal("the operator @ is not possible")
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
@@ -157,7 +158,8 @@ class Traced:
         if method != "__call__" or ufunc not in UFUNCS:
             name, gpu, _ = ufunc.__name__.partition("_cuda")
             _refuse_options(name, ["device"] if gpu else [])  # a ufunc of one GPU
-            raise TypeError(f"the function {ufunc.__name__} cannot be fused")
+            what = ufunc.__name__ if method == "__call__" else f"{ufunc.__name__}.{method}"
+            raise TypeError(f"the function {what} cannot be fused")
         name = UFUNCS[ufunc]
         inputs, options = normalize(OPERATIONS[name], inputs, kwargs)
         _refuse_options(ufunc.__name__, options)
