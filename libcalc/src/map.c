@@ -221,8 +221,8 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     DECLARE_LAYOUT(layout, 3);
     RETURN_IF_ERROR(mylib_operation_of_op(&operation, op, type, types));
     const mylib_program *program = &operation.program;
-    if (n < 0)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "n is %lld: expected 0 or more", (long long)n);
+    if (n < 0 || n > MYLIB_MAX_COUNT)
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "n is %lld: expected 0 to 2^52", (long long)n);
     if (n == 0)
         return MYLIB_OK;
     RETURN_IF_NULL(out);
@@ -240,8 +240,7 @@ mylib_status mylib_map1(mylib_op op, mylib_type type, int64_t n, void *out, int6
     for (int k = 0; k < layout.operands; k++) {
         if (n == 1)
             layout.strides[k][0] = 0; /* unused, and may have any value */
-        else if (n > MYLIB_MAX_COUNT ||
-                 !mylib_can_reach(layout.data[k], 1, layout.shape, layout.strides[k],
+        else if (!mylib_can_reach(layout.data[k], 1, layout.shape, layout.strides[k],
                                   (size_t)mylib_program_operand_size(program, k)))
             return mylib_fail(
                 MYLIB_ERR_ARGUMENT,

@@ -357,6 +357,7 @@ static void test_map1(void)
     EXPECT(mylib_map1(add, f64, LENGTH, out, 8, a, 8, NULL, 8), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_map1(add, f64, -1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_map1(add, f64, INT64_MIN, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
+    EXPECT_WITH(mylib_map1(add, f64, INT64_MAX, out, 0, a, 0, b, 0), MYLIB_ERR_ARGUMENT, "2^52");
     EXPECT(mylib_map1((mylib_op)MYLIB_OP_COUNT, f64, 1, out, 8, a, 8, b, 8), MYLIB_ERR_ARGUMENT);
     EXPECT(mylib_map1(add, (mylib_type)MYLIB_TYPE_COUNT, 1, out, 8, a, 8, b, 8),
            MYLIB_ERR_ARGUMENT);
