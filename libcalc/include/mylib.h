@@ -375,8 +375,8 @@ typedef struct mylib_memory_info {
 MYLIB_API mylib_status mylib_cuda_memory_info(int index, mylib_memory_info *info_ret);
 
 /*
- * Makes mylib_alloc() on the GPU 'index' fail with MYLIB_ERR_NO_MEMORY if 'used' would exceed
- * limit_nbytes.  UINT64_MAX removes the limit.
+ * Makes mylib_alloc() on the GPU 'index', and calls that need temporary memory there, fail with
+ * MYLIB_ERR_NO_MEMORY if 'used' would exceed limit_nbytes.  UINT64_MAX removes the limit.
  */
 MYLIB_API mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nbytes);
 
