@@ -4,6 +4,7 @@
  */
 #include "reference.h"
 
+#include <float.h>
 #include <math.h>
 
 __extension__ typedef __int128 i128;
@@ -294,6 +295,9 @@ static void test_inexact(void)
             run_c128(op, four, four + 2);
         }
     }
+    /* The logarithm of this number is subnormal, and the exponent makes it 4. */
+    const double base[2] = {1, 0x0.fffffffffffffp-1022}, exponent[2] = {-0.0, -DBL_MAX};
+    run_c128(&test_ops[MYLIB_OP_power], base, exponent);
     /* A result may be written over an operand. */
     double z[2] = {3, -4};
     test_set_case("c128 in place");

@@ -99,10 +99,12 @@ MYLIB_FN_APART t_wide expm1_wide(double x, double y)
 
 /*
  * log(1 + u + iy) for |u|, |y| < 2^-20, with a relative error of 2^-86: 2 artanh s = 2 (s + s^3/3),
- * where s = (u + iy) / (2 + u + iy).
+ * where s = (u + iy) / (2 + u + iy).  Half of a subnormal y would be rounded.
  */
 MYLIB_FN t_wide log_near_1(double u, double y)
 {
+    if (u == 0 && magnitude(y) < 0x1p-1000)
+        return make_wide(make_dd(0, 0), make_dd(y, 0));
     const t_dd u2 = dd_multiply_f64(two_sum(2, u), u), dividend = dd_add(u2, two_product(y, y));
     const t_dd divisor = dd_add(dividend, two_sum(4, 2 * u));
     const t_dd re = dd_divide(dividend, divisor), im = dd_divide(make_dd(2 * y, 0), divisor);
