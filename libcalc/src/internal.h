@@ -66,7 +66,8 @@ static inline int mylib_op_is_reversed(mylib_op op)
 
 /*
  * Returns the operation whose kernels compute `op` in `type`: for a REVERSED row another one, with
- * the operands exchanged; for bools a logical one; else `op` itself.
+ * the operands exchanged; for bools a logical one; for fmin and fmax of integers minimum and
+ * maximum; else `op` itself.
  */
 static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 {
@@ -79,6 +80,8 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 #undef AS
         }
     }
+    if (type <= MYLIB_U64 && (op == MYLIB_OP_fmin || op == MYLIB_OP_fmax))
+        return op == MYLIB_OP_fmin ? MYLIB_OP_minimum : MYLIB_OP_maximum;
     return mylib_op_is_reversed(op) ? (mylib_op)(op - 2) : op;
 }
 

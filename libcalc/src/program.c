@@ -18,6 +18,14 @@ static int is_conversion(int op, int type)
     return type == MYLIB_BOOL && mylib_op_base((mylib_op)op, MYLIB_BOOL) == MYLIB_OP_absolute;
 }
 
+/* Tells whether an operation returns the integers of `type` as they are. */
+static int is_identity(int op, int type)
+{
+    return type <= MYLIB_U64 &&
+           (op == MYLIB_OP_positive || op == MYLIB_OP_floor || op == MYLIB_OP_ceil ||
+            op == MYLIB_OP_trunc || op == MYLIB_OP_conjugate || op == MYLIB_OP_real);
+}
+
 /* ---- Checks -------------------------------------------------------------------------------- */
 
 static mylib_status check_count(const char *what, int count, int least, int most, const void *list)
@@ -205,7 +213,7 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
         int is_condition = s->op == MYLIB_STEP_SELECT && k == 0;
         operand[k] = convert_node(c, node_of[s->operand[k]], is_condition ? MYLIB_BOOL : s->type);
     }
-    if (s->op == MYLIB_STEP_CONVERT)
+    if (s->op == MYLIB_STEP_CONVERT || is_identity(s->op, s->type))
         return operand[0];
     if (is_conversion(s->op, s->type)) {
         /* An input's bytes may be other than 0 and 1. */
@@ -457,6 +465,10 @@ mylib_status mylib_operation_of_op(mylib_operation *o, mylib_op op, mylib_type t
 {
     mylib_type result_type;
     RETURN_IF_ERROR(mylib_op_result_type(op, type, &result_type));
+    if (is_identity(op, type)) {
+        mylib_operation_of_conversion(o, type, input_types[0]);
+        return MYLIB_OK;
+    }
     if (is_conversion(op, type)) {
         /* A bool's bytes may be other than 0 and 1. */
         const int is_bool = input_types[0] == MYLIB_BOOL;

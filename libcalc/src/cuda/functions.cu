@@ -243,22 +243,25 @@ typedef struct chosen {
     int64_t elements; /* of a block */
 } chosen;
 
-/* The functions that return an integer as it is have one kernel; no integer is NaN or infinite. */
-template <int OP>
-constexpr int SAME = OP == MYLIB_OP_conjugate || OP == MYLIB_OP_real || OP == MYLIB_OP_floor ||
-                             OP == MYLIB_OP_ceil || OP == MYLIB_OP_trunc
-                         ? MYLIB_OP_positive
-                     : OP == MYLIB_OP_isinf ? MYLIB_OP_isnan
-                                            : OP;
+/* No integer is NaN or infinite. */
+template <int OP> constexpr int SAME = OP == MYLIB_OP_isinf ? MYLIB_OP_isnan : OP;
 /* Tells whether a function does the same to signed and unsigned integers: they share a kernel. */
 template <int OP>
-constexpr bool ignores_sign = SAME<OP> == MYLIB_OP_positive || SAME<OP> == MYLIB_OP_isnan ||
-                              OP == MYLIB_OP_isfinite || OP == MYLIB_OP_imag;
+constexpr bool ignores_sign =
+    SAME<OP> == MYLIB_OP_isnan || OP == MYLIB_OP_isfinite || OP == MYLIB_OP_imag;
+/* Tells whether arithmetic computes it for integers: copies, minimum and maximum (program.c). */
+template <int OP>
+constexpr bool is_arithmetic =
+    OP == MYLIB_OP_positive || OP == MYLIB_OP_floor || OP == MYLIB_OP_ceil ||
+    OP == MYLIB_OP_trunc || OP == MYLIB_OP_conjugate || OP == MYLIB_OP_real ||
+    OP == MYLIB_OP_fmin || OP == MYLIB_OP_fmax;
 
 template <int OP, typename T> chosen choose()
 {
     constexpr bool is_shared = std::is_integral<T>::value && ignores_sign<OP>;
-    if constexpr (is_shared && !(SAME<OP> == OP && std::is_unsigned<T>::value)) {
+    if constexpr (std::is_integral<T>::value && is_arithmetic<OP>)
+        return {NULL, 1};
+    else if constexpr (is_shared && !(SAME<OP> == OP && std::is_unsigned<T>::value)) {
         return choose<SAME<OP>, std::make_unsigned_t<T>>();
     } else if constexpr (is_elementary<OP> && real_of<T>::is_complex &&
                          !by_hardness<OP, T>::has_hard)
