@@ -280,6 +280,34 @@ def test_floats_of_ints_of_more_than_64_bits(device: str) -> None:
             assert out.tolist() == wanted
 
 
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", ["u1", "i1", "u2", "i2", "f2", "i4", "?"])
+def test_expressions_into_small_types(dtype: str) -> None:
+    """A GPU stores them as it computes; risks: layouts, and programs that do not fit."""
+    rng = np.random.default_rng(5)
+    for source, text in (
+        ("f4", "(x - m) / m * 250 + 1"), ("u1", "(x - m) / m * 2.5 + 1"), ("f2", "x * m + x"),
+        ("i2", "where(x > m, x * m, m)"), ("f4", "sin(x) * m + x"), ("f4", "x * m % 3 + x"),
+        ("f8", "(x - m) * 2 + x"), ("c8", "real(x * m + x)"),
+    ):  # fmt: skip
+        kind = {"f8": "f8", "c8": "c8"}.get(source, "f4")
+        for shape in ((), (0, 3), (1,), (5,), (4099,), (67, 129), (3, 33, 31)):
+            x = (rng.standard_normal(shape) * 90).astype(source)
+            if source == "f4" and x.size > 24:
+                x.reshape(-1)[:24] = _floats("f4")[:24]
+            m = np.array(3, kind) if len(shape) < 2 else rng.standard_normal(shape[-1]).astype(kind)
+            for view in (np.s_[...], np.s_[..., ::-1], np.s_[..., 1::2]):
+                if not shape and view != np.s_[...]:
+                    continue
+                wanted, out = np.full(shape, 77, dtype), pcd.full(shape, 77, dtype, device="cuda")
+                inputs = {"x": x[view], "m": m if m.ndim == 0 else m[view]}
+                on_gpu = {name: _gpu(value) for name, value in inputs.items()}
+                with np.errstate(all="ignore"):
+                    pcd.evaluate(text, inputs, out=wanted[view], casting="unsafe")
+                    pcd.evaluate(text, on_gpu, out=out[view], casting="unsafe")
+                oracle.assert_same(pcd.asnumpy(out), wanted, text, (x, m), f"to {dtype}")
+
+
 def test_large_arrays() -> None:
     x = np.tile(_floats("f8"), 2000)
     assert x.size > 65536

@@ -454,9 +454,9 @@ static int is_inline(const mylib_fused_args *args, mylib_type from)
 }
 
 /* Chooses the kernel: with calls, for costly operations and most conversions, or without. */
-static void set_calls(mylib_fused_args *args)
+static void set_calls(mylib_fused_args *args, int converts)
 {
-    int has_calls = 0, converts = 0;
+    int has_calls = 0;
     for (int i = 0; i < args->statements; i++) {
         const mylib_fused_statement *s = &args->statement[i];
         has_calls |= mylib_is_by_call(s->opcode, (mylib_type)args->computed_type);
@@ -472,6 +472,15 @@ static void set_calls(mylib_fused_args *args)
     args->is_narrow = !has_calls && converts && args->computed_type == MYLIB_F32;
 }
 
+/* Tells whether the last statement narrows a result of f32, as the kernel of small types does. */
+static int ends_narrow(const mylib_program *p)
+{
+    const mylib_statement *last = &p->statement[p->statements - 1];
+    return last->opcode == MYLIB_OPCODE_CONVERT && last->type != MYLIB_BOOL &&
+           mylib_narrow_size(last->type) > 0 && last->operand[0].type == MYLIB_F32 &&
+           last->operand[0].kind == MYLIB_VALUE_REGISTER;
+}
+
 /* Sets what does not depend on the layout; returns false if the program does not fit. */
 static int set_program(mylib_fused_args *args, const mylib_program *program,
                        const mylib_layout *layout)
@@ -479,7 +488,10 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
     fusion f;
     if (program->statements > MAX_STATEMENTS || program->registers > MAX_REGISTERS)
         return 0;
-    f.program = program;
+    const int is_narrowed = ends_narrow(program);
+    mylib_program wide = *program;
+    wide.statements -= is_narrowed;
+    f.program = &wide;
     f.layout = layout;
     f.args = args;
     f.constants = f.next = 0;
@@ -495,16 +507,17 @@ static int set_program(mylib_fused_args *args, const mylib_program *program,
         return 0;
     args->computed_type = (uint8_t)type;
     args->has_functions = has_functions(&f);
-    if (args->has_functions && (args->is_reduced || (type != MYLIB_F32 && type != MYLIB_F64)))
+    if (args->has_functions &&
+        (args->is_reduced || is_narrowed || (type != MYLIB_F32 && type != MYLIB_F64)))
         return 0;
-    for (int i = 0; i < program->statements; i++)
+    for (int i = 0; i < wide.statements; i++)
         f.results[i].is_dropped = (uint8_t)is_droppable(&f, i);
-    for (int i = 0; i < program->statements; i++)
+    for (int i = 0; i < wide.statements; i++)
         if (f.results[i].is_used && !f.results[i].is_dropped && !add_statement(&f, i))
             return 0;
     args->statements = f.next;
-    set_calls(args);
-    return 1;
+    set_calls(args, is_narrowed);
+    return !is_narrowed || args->is_narrow;
 }
 
 mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *program,

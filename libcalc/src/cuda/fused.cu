@@ -717,6 +717,16 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
         write_result<T, t_bool>(args, at, x);
     else if constexpr (real_of<T>::is_complex)
         write_result<T, typename real_of<T>::type>(args, at, x);
+    else if constexpr (WAY == NARROW)
+        switch (args.result_type) {
+#define DT(s, S) \
+    case MYLIB_##S: \
+        if constexpr (sizeof(t_##s) <= 2 && class_of<t_##s>::value != BOOL) \
+            write_result<T, t_##s>(args, at, x); \
+        break;
+            MYLIB_STORED_TYPES(DT)
+#undef DT
+        }
 }
 
 /* ---- Reductions of such programs ----------------------------------------------------------- */

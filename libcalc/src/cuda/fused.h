@@ -118,7 +118,7 @@ typedef struct mylib_fused_args {
     int32_t is_long;       /* flat, without functions, and long */
     int32_t is_chain;      /* long, not complex, and all statements are quick */
     int32_t has_functions; /* of f32 or f64 */
-    int32_t is_narrow;     /* of f32, with inputs of one or two bytes and without calls */
+    int32_t is_narrow;     /* of f32, with inputs or a result of one or two bytes, without calls */
     int32_t is_reduced;
     int32_t streamed; /* the operand that is copied ahead to the first spare register, or 0 */
     int64_t columns;
