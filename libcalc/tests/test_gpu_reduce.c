@@ -1,7 +1,7 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
  * for which one launch combines few partial results, or a second one many; dense rows and columns,
- * of narrow types too; floats that integers cannot hold; dot products; host arrays.
+ * of narrow types too; few terms; floats that integers cannot hold; dot products; host arrays.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -217,6 +217,44 @@ static void test_dense(rng *r)
     }
 }
 
+/*
+ * Few terms of each output, which are combined as a program if there are enough outputs: terms apart,
+ * in two dimensions, and side by side; views with gaps and backwards.
+ */
+static void test_few(rng *r)
+{
+    enum { APART, WITHIN_ROWS, IN_TWO, SIDE_BY_SIDE, WAYS, NDIM = 4 };
+    static const mylib_type wide[] = {MYLIB_F64, MYLIB_F32, MYLIB_I64, MYLIB_U8, MYLIB_F16};
+    for (int k = 0; k < MYLIB_TYPE_COUNT * WAYS * (test_quick ? 1 : test_is_long ? 40 : 6); k++) {
+        const mylib_type stored = (mylib_type)(k % MYLIB_TYPE_COUNT);
+        const mylib_type as = rng_once_in(r, 2) ? stored : PICK(r, wide);
+        const mylib_type type = as == MYLIB_BOOL ? MYLIB_I64 : as;
+        const int way = k / MYLIB_TYPE_COUNT % WAYS, is_many = !test_quick && rng_once_in(r, 2);
+        const int64_t rows = is_many ? 260 : 1 + rng_below(r, 40);
+        const int64_t columns = is_many ? 260 : 1 + rng_below(r, 300);
+        const int64_t terms = 2 + rng_below(r, rng_once_in(r, 4) ? 40 : 15);
+        const int64_t shapes[WAYS][NDIM] = {{terms, rows, 1, columns},
+                                            {1, rows, terms, columns},
+                                            {2, rows, terms / 2 + 1, columns},
+                                            {1, rows, columns, terms}};
+        int64_t stride = test_size(stored) * (1 + rng_once_in(r, 4));
+        if (stored >= MYLIB_F16 && stored <= MYLIB_C128 && test_is_integer(type))
+            continue;
+        reduction_case c = reduction_of((mylib_reduction)rng_below(r, 4), stored, type, NDIM);
+        if (rng_once_in(r, 3))
+            c.out_type = type;
+        for (int d = NDIM - 1; d >= 0; d--) {
+            const int is_reduced = way == SIDE_BY_SIDE ? d == 3 : d == 0 || d == 2;
+            c.in.shape[d] = shapes[way][d];
+            c.out.shape[d] = is_reduced ? 1 : c.in.shape[d];
+            c.in.strides[d] = rng_once_in(r, 6) ? -stride : stride;
+            stride = stride * c.in.shape[d] + rng_below(r, 3) * test_size(stored);
+        }
+        place_results(&c);
+        run_case(&c, r, "few");
+    }
+}
+
 /* Floats as integers that cannot hold them, along rows, every second element, and columns. */
 static void test_edges(rng *r)
 {
@@ -390,6 +428,7 @@ int main(int argc, char **argv)
     test_dot(&r);
     test_streams(&r);
     test_dense(&r);
+    test_few(&r);
     test_shapes(&r);
     test_parts(&r);
     test_edges(&r);

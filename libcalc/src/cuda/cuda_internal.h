@@ -115,6 +115,21 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
                           const mylib_terms *terms, const mylib_layout *layout, int kept_ndim,
                           mylib_type out_type, mylib_status *st_ret);
 
+/* Tells whether lanes take runs of terms, and earlier terms prevail: complex minima and maxima. */
+static inline int mylib_is_in_order(int reduction, int carrier)
+{
+    return carrier >= MYLIB_C64 && reduction >= MYLIB_MIN;
+}
+
+/*
+ * Does what mylib_cuda_reduce() does for terms of one input, without an op: at most MYLIB_FEW_TERMS,
+ * or any number that mylib_is_in_order() (reduce_few.c).
+ */
+#define MYLIB_FEW_TERMS 16
+mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction reduction,
+                                   const mylib_terms *terms, const mylib_layout *layout,
+                                   int kept_ndim, mylib_type out_type, const char *const *names);
+
 /*
  * Combines the results of 'parts' aligned groups of 2^k blocks each.  'partial' has the first part
  * of all outputs, then the second, ..., of type mylib_carrying_type(MYLIB_SUM, carrier).  The
@@ -260,22 +275,24 @@ typedef struct mylib_reduce_args {
     int32_t narrow[2]; /* the type to which inputs are narrowed before they widen to carrier */
     int32_t op;        /* rows, short: of mylib_terms */
     int32_t kept_ndim, ndim;
-    int32_t is_out_dense;          /* the outputs are contiguous */
-    int32_t is_aligned;            /* rows: to 16 bytes, and contiguous */
-    int32_t is_by_warp;            /* rows; lanes: a warp takes a block of terms */
-    int32_t has_warp_per_output;   /* rows, lanes, integers */
-    int32_t is_across;             /* integers: adjacent outputs; else runs of terms */
-    uint64_t flip;                 /* integers: see reduce_integers.cuh */
-    int32_t tile_rows, tiles;      /* short: of a thread block, and along the innermost dimension */
-    int32_t gap;                   /* short: bytes between rows in shared memory; see row_factor */
-    uint32_t row_factor;           /* short: row of a vector = its number * row_factor >> 20 */
-    int32_t width;                 /* columns: outputs of a thread, in 16 bytes, or 1 */
-    int32_t is_spaced;             /* columns, integers: outputs, or terms, are not adjacent */
-    int32_t lane_bits, share_bits; /* columns: 2^share_bits threads walk 2^lane_bits lanes; */
-                                   /* short: 2^lane_bits threads reduce a row */
-    int32_t width_bits;            /* 2^width_bits outputs, or vectors of them, side by side */
-    int32_t cluster_bits;          /* lanes: log2 of the thread blocks of a cluster, or 0 */
-    int64_t grid, grid_rows;       /* thread blocks */
+    int32_t is_out_dense;           /* the outputs are contiguous */
+    int32_t is_aligned;             /* rows: to 16 bytes, and contiguous */
+    int32_t is_by_warp;             /* rows; lanes: a warp takes a block of terms */
+    int32_t has_warp_per_output;    /* rows, lanes, integers */
+    int32_t is_across;              /* integers: adjacent outputs; else runs of terms */
+    uint64_t flip;                  /* integers: see reduce_integers.cuh */
+    int32_t tile_rows;              /* short: of a thread block */
+    int32_t tiles;                  /* short: along the innermost dimension; of a row of outputs */
+    int64_t row_outputs;            /* columns, integers across: in a row, which begins a tile */
+    int32_t gap;                    /* short: bytes between rows in shared memory; see row_factor */
+    uint32_t row_factor;            /* short: row of a vector = its number * row_factor >> 20 */
+    int32_t width;                  /* columns: outputs of a thread, in 16 bytes, or 1 */
+    int32_t is_spaced;              /* columns, integers: outputs, or terms, are not adjacent */
+    int32_t lane_bits, share_bits;  /* columns: 2^share_bits threads walk 2^lane_bits lanes; */
+                                    /* short: 2^lane_bits threads reduce a row */
+    int32_t width_bits;             /* 2^width_bits outputs, or vectors of them, side by side */
+    int32_t cluster_bits;           /* lanes: log2 of the thread blocks of a cluster, or 0 */
+    int64_t grid, grid_rows;        /* thread blocks */
     int64_t outputs, terms, blocks; /* terms and blocks of one output */
     /* The sizes of the two innermost reduced dimensions, and at most INT32_MAX. */
     int64_t columns, rows;

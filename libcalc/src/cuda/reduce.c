@@ -29,6 +29,10 @@
 /* While thread blocks are fewer, more threads share each column; they take this much of a row. */
 #define ENOUGH_COLUMN_BLOCKS 512
 #define LEAST_ROW_NBYTES 64
+/* Outputs whose few terms are worth a program. */
+#ifndef LEAST_OUTPUTS
+#define LEAST_OUTPUTS (64 << 10)
+#endif
 /* The maximum thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
@@ -83,10 +87,10 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
     args->grid_rows = 1;
 }
 
-/* Tells whether lanes take runs of terms: complex minima and maxima (combine_runs). */
+/* Tells whether lanes take runs of terms (combine_runs). */
 static int is_in_runs(const mylib_reduce_args *args)
 {
-    return args->carrier >= MYLIB_C64 && args->reduction >= MYLIB_MIN;
+    return mylib_is_in_order(args->reduction, args->carrier);
 }
 
 /* Tells whether the outputs lie closer together than the terms, or are many more. */
@@ -227,8 +231,8 @@ static int choose_short(mylib_reduce_args *args)
     const int64_t size = args->input_size[0], nbytes = args->terms * size;
     const int is_exact = count_exact(args) >= args->terms;
     const int64_t most_nbytes = MYLIB_SHORT_TILE / (is_exact && size < 4 ? 16 : 8);
-    if (args->inputs != 1 || args->terms < 2 || inner < 0 || args->outputs < ENOUGH_WARPS ||
-        nbytes > most_nbytes || !are_contiguous(args))
+    if (args->inputs != 1 || args->op != 0 || args->terms < 2 || inner < 0 ||
+        args->outputs < ENOUGH_WARPS || nbytes > most_nbytes || !are_contiguous(args))
         return 0;
     const int64_t stride = args->in_strides[0][inner];
     if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_rows(args)))
@@ -258,6 +262,20 @@ static int choose_short(mylib_reduce_args *args)
 }
 
 /*
+ * Divides the outputs into tiles of thread blocks that have `most` each.  A tile has outputs of one
+ * row, which are equally spaced, unless the rows are so short that much of the tiles would be empty.
+ */
+static int has_tiles_of_rows(mylib_reduce_args *args, int64_t most)
+{
+    const int64_t row = args->kept_ndim == 0 ? 1 : args->shape[args->kept_ndim - 1];
+    const int is_row = args->kept_ndim <= 1 || mylib_round_up(row, most) <= row + row / 4;
+    args->row_outputs = is_row ? row : args->outputs;
+    args->tiles = (int32_t)mylib_divide_up(args->row_outputs, most);
+    args->grid = args->outputs / args->row_outputs * args->tiles;
+    return is_row;
+}
+
+/*
  * Chooses the kernel for integers.  A part is large enough for some vectors in flight per thread;
  * parts whose sum is rounded to a float are whole subtrees of the order.
  */
@@ -272,9 +290,9 @@ static int choose_integers(mylib_reduce_args *args)
     const int is_one_run = is_across || args->ndim <= args->kept_ndim + 1;
     args->is_spaced = is_across ? !are_vectors(args, 16 / size)
                                 : !is_contiguous && args->in_strides[0][args->ndim - 1] != size;
-    if (args->is_spaced &&
-        (args->reduction == MYLIB_PROD ||
-         (is_across && (args->kept_ndim != 1 || args->ndim != 2 || args->in_strides[0][0] == 0))))
+    if (args->is_spaced && (args->reduction == MYLIB_PROD ||
+                            (is_across && (args->ndim != args->kept_ndim + 1 ||
+                                           args->in_strides[0][args->kept_ndim - 1] == 0))))
         return 0;
     if (!is_across && !is_contiguous && !are_runs(args))
         return 0;
@@ -284,9 +302,17 @@ static int choose_integers(mylib_reduce_args *args)
         return 0;
     args->has_warp_per_output = 0;
     if (is_across) {
-        const int64_t vectors = mylib_divide_up(args->outputs, 16 / size);
+        const int64_t most = args->is_spaced ? args->shape[args->kept_ndim - 1] : args->outputs;
+        const int64_t vectors = mylib_divide_up(most, 16 / size);
         args->width_bits = mylib_log2_of(mylib_lesser(vectors, MYLIB_CUDA_WARP));
-        args->grid = mylib_divide_up(vectors, (int64_t)1 << args->width_bits);
+        /* A thread has all terms of an output if they are few: others would wait. */
+        while (args->width_bits < mylib_log2_of(MYLIB_CUDA_THREADS) &&
+               args->outputs * size / 16 >> args->width_bits >= 2 * ENOUGH_BLOCKS &&
+               args->terms < INTEGER_ROWS * (MYLIB_CUDA_THREADS >> args->width_bits) &&
+               (!args->is_spaced || has_tiles_of_rows(args, 32 / size << args->width_bits)))
+            args->width_bits++;
+        if (!has_tiles_of_rows(args, 16 / size << args->width_bits) && args->is_spaced)
+            return 0;
         parts = mylib_lesser(
             mylib_divide_up(ENOUGH_BLOCKS / 2, args->grid),
             mylib_divide_up(args->terms, INTEGER_ROWS * (MYLIB_CUDA_THREADS >> args->width_bits)));
@@ -412,10 +438,15 @@ static void choose_columns(mylib_reduce_args *args)
         mylib_log2_of(mylib_lesser(mylib_divide_up(args->outputs, args->width), MYLIB_CUDA_WARP));
     for (;; args->width_bits--) {
         const int64_t nbytes = (int64_t)args->width * args->input_size[0] << args->width_bits;
-        args->share_bits =
+        const int most =
             args->lane_bits >= 5 ? mylib_log2_of(MYLIB_CUDA_THREADS) - args->width_bits : 0;
-        args->grid = mylib_divide_up(
-            args->outputs, (int64_t)(MYLIB_CUDA_THREADS >> args->share_bits) * args->width);
+        /* Many outputs of few terms are not shared: threads would load too little at once. */
+        args->share_bits = args->terms < MYLIB_BLOCK_LANES ? 0 : most;
+        do
+            (void)has_tiles_of_rows(args, (int64_t)(MYLIB_CUDA_THREADS >> args->share_bits) *
+                                              args->width);
+        while (args->share_bits < most && args->grid * args->grid_rows < ENOUGH_BLOCKS &&
+               ++args->share_bits);
         if (args->grid * args->grid_rows >= ENOUGH_COLUMN_BLOCKS || nbytes <= LEAST_ROW_NBYTES ||
             args->share_bits == 0 || args->share_bits == args->lane_bits)
             return;
@@ -517,6 +548,37 @@ out:
     return st;
 }
 
+/* Returns the most terms that a program combines faster than the kernels, as measured. */
+static int64_t most_few(const mylib_reduce_args *args)
+{
+    const int size = args->input_size[0];
+    const int64_t *strides = args->in_strides[0];
+    if (args->kept_ndim == 0 || args->ndim == args->kept_ndim)
+        return 0;
+    /* Rows of terms, not of outputs. */
+    if (llabs(strides[args->kept_ndim - 1]) >= llabs(strides[args->ndim - 1]))
+        return is_in_runs(args) ? MYLIB_FEW_TERMS : 2;
+    if (is_in_runs(args))
+        return INT64_MAX;
+    if (is_whole(args->input_type[0])) {
+        /* A call converts each term; an operation on small types is a launch. */
+        const int is_converted = args->input_type[0] != args->out_type;
+        return is_converted ? 4 : size < 4 ? 12 / size : MYLIB_FEW_TERMS;
+    }
+    return args->reduction == MYLIB_PROD ? MYLIB_FEW_TERMS : size == 8 ? 6 : 12;
+}
+
+/* Tells whether there are few terms of many outputs, and not in short rows, which have a kernel. */
+static int is_few(int device, const mylib_reduce_args *args)
+{
+    mylib_reduce_args chosen = *args;
+    if (args->inputs != 1 || args->op != 0 || args->terms < 2 || args->outputs < LEAST_OUTPUTS ||
+        args->outputs > INT32_MAX || args->terms > most_few(args))
+        return 0;
+    choose_way(device, &chosen);
+    return chosen.way != MYLIB_REDUCE_SHORT;
+}
+
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
                                const mylib_terms *terms, mylib_layout *layout, int kept_ndim,
                                mylib_type out_type, const char *const *names)
@@ -532,6 +594,9 @@ mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reducti
                                             layout->strides[0]));
     if (args.terms != 0)
         RETURN_IF_ERROR(mylib_cuda_check_operands(device, names, -1, terms->input_type, layout));
+    if (is_few(device, &args) && !layout->is_host_scalar[1])
+        return mylib_cuda_reduce_few(device, stream, reduction, terms, layout, kept_ndim, out_type,
+                                     names);
     if (layout->is_host_scalar[1]) {
         size_t size = mylib_type_size((mylib_type)terms->input_type[0]);
         MYLIB_TRY(mylib_cuda_alloc(device, size, stream, &scalar));

@@ -168,16 +168,22 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
     const int side = args.width_bits, bits = args.share_bits, steps = args.lane_bits - bits;
     const int shift = bits + (steps > SOME_BITS ? steps - SOME_BITS : 0);
     const int t = threadIdx.x & ((1 << side) - 1), sub = threadIdx.x >> side & ((1 << bits) - 1);
-    const int64_t group = ((int64_t)blockIdx.x * THREADS + threadIdx.x) >> side >> bits;
-    /* Output j of a thread is wanted + j * apart. */
+    const row_tile at(args);
+    const int64_t group = ((int64_t)at.tile * THREADS + threadIdx.x) >> side >> bits;
+    /* Output j of a thread is at.begin + wanted + j * apart. */
     const int apart = W > 1 && args.is_spaced ? 1 << side : 1;
     const int64_t wanted = (group << side) * W + (apart > 1 ? t : t * W);
+    const bool is_row = args.row_outputs == args.shape[args.kept_ndim - 1];
     const char *first[W == 1 ? 2 : W];
 #pragma unroll
     for (int j = 0; j < W; j++) {
-        const int64_t output = wanted + j * apart;
-        if (j == 0 || args.is_spaced)
-            first[j] = first_term(args, 0, (uint32_t)(output < args.outputs ? output : 0));
+        const bool is_there = wanted + j * apart < args.row_outputs;
+        if (j == 0 || (args.is_spaced && !is_row))
+            first[j] =
+                first_term(args, 0, at.begin + (uint32_t)(is_there ? wanted + j * apart : 0));
+        else if (args.is_spaced)
+            first[j] = first[0] +
+                       (is_there ? j * apart * args.in_strides[0][args.kept_ndim - 1] : (int64_t)0);
     }
 
 #pragma unroll 1
@@ -230,9 +236,9 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
             continue;
 #pragma unroll
         for (int j = 0; j < W; j++) {
-            const int64_t output = wanted + j * apart;
-            if (output >= args.outputs)
+            if (wanted + j * apart >= args.row_outputs)
                 break;
+            const int64_t output = at.begin + wanted + j * apart;
             if (W == 1 && args.terms == 0)
                 value.e[j] = convert<C>((t_i32)(args.reduction == MYLIB_PROD));
             if (args.blocks == 1)

@@ -211,19 +211,21 @@ __global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
     const int threads = args.has_warp_per_output ? WARP : THREADS, t = threadIdx.x % threads;
     const int size = args.input_size[0], per_vector = 16 / size;
     const int lanes = THREADS >> args.width_bits, lane = threadIdx.x >> args.width_bits;
-    const uint32_t outputs = (uint32_t)args.outputs;
+    const uint32_t outputs = (uint32_t)(is_across ? args.row_outputs : args.outputs);
+    const row_tile at_tile(args);
     uint32_t output, part = 0;
     spaced_columns columns;
     if (is_across) {
         const uint32_t column = threadIdx.x & ((1u << args.width_bits) - 1);
-        output = blockIdx.x * per_vector << args.width_bits;
+        output = at_tile.tile * per_vector << args.width_bits;
         output += IS_SPACED ? column : column * per_vector;
         if (output >= outputs)
             output = IS_SPACED ? outputs - 1 : outputs - per_vector;
         if (IS_SPACED) {
-            columns.spacing = args.in_strides[0][0] * (1 << args.width_bits);
+            columns.spacing = args.in_strides[0][args.kept_ndim - 1] * (1 << args.width_bits);
             columns.count = ((outputs - output - 1) >> args.width_bits) + 1;
         }
+        output += at_tile.begin;
         part = blockIdx.y;
     } else if (args.has_warp_per_output) {
         output = blockIdx.x * WARPS + threadIdx.x / WARP;
@@ -296,8 +298,9 @@ __global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
                 value = f(value, room[k * width + i]);
             /* Element i % per_vector of the thread i / per_vector. */
             const int at = IS_SPACED ? (i % per_vector << args.width_bits) + i / per_vector : i;
-            if (blockIdx.x * width + at < outputs)
-                finish(args, blockIdx.x * width + at, part, value ^ (t_i64)flip);
+            const uint32_t column = at_tile.tile * width + at;
+            if (column < outputs)
+                finish(args, at_tile.begin + column, part, value ^ (t_i64)flip);
         }
         return;
     }

@@ -275,6 +275,17 @@ __device__ __noinline__ void store_output(const reduce_args &args, uint32_t outp
     store_at(args, place_of(args, output), value);
 }
 
+/* The tile of a row of outputs that a thread block has, and the row's first output. */
+struct row_tile {
+    uint32_t tile, begin;
+    __device__ __forceinline__ row_tile(const reduce_args &args)
+    {
+        const uint32_t row = blockIdx.x / (uint32_t)args.tiles;
+        tile = blockIdx.x - row * (uint32_t)args.tiles;
+        begin = row * (uint32_t)args.row_outputs;
+    }
+};
+
 /* ---- Trees --------------------------------------------------------------------------------- */
 
 /*

@@ -1,0 +1,125 @@
+/*
+ * reduce_few.c - reductions of few terms, as element-wise programs of as many inputs.  Plain C.
+ *
+ * The kernels of programs take any layout at the speed of memory; those of reductions would leave
+ * most threads without terms.
+ */
+#include "cuda_internal.h"
+
+#include "../counting.h"
+
+/* A statement converts each term to its type and to the carrying type, and one combines each pair. */
+#define MOST_STATEMENTS (3 * MYLIB_FEW_TERMS)
+
+typedef struct few {
+    mylib_program program;
+    mylib_statement statement[MOST_STATEMENTS];
+    mylib_op op;
+    mylib_type type, carrier;
+    int terms;
+} few;
+
+/* Adds a statement of `type`; its result goes to the register `target`. */
+static mylib_value add_statement(few *f, int opcode, mylib_type type, int target, int operands,
+                                 const mylib_value *operand)
+{
+    mylib_program *p = &f->program;
+    mylib_statement *s = &f->statement[p->statements++];
+    *s = (mylib_statement){(uint8_t)opcode,   (uint8_t)type,    (uint8_t)type,
+                           (uint8_t)operands, (uint16_t)target, {{0, 0, 0}}};
+    for (int o = 0; o < operands; o++)
+        s->operand[o] = operand[o];
+    const uint8_t size = (uint8_t)mylib_type_size(type);
+    p->registers = target >= p->registers ? target + 1 : p->registers;
+    p->max_register_size = size > p->max_register_size ? size : p->max_register_size;
+    return (mylib_value){MYLIB_VALUE_REGISTER, (uint8_t)type, (uint16_t)target};
+}
+
+static mylib_value convert(few *f, mylib_value v, mylib_type type, int target)
+{
+    return v.type == type ? v : add_statement(f, MYLIB_OPCODE_CONVERT, type, target, 1, &v);
+}
+
+/*
+ * Combines the terms first, first + apart, ...: a half of the order's tree over lanes, and then the
+ * other half.  The result is a term, or in the register `target`; later ones may be overwritten.
+ */
+static mylib_value combine(few *f, int first, int apart, int target)
+{
+    if (first + apart >= f->terms) {
+        const mylib_value term = {MYLIB_VALUE_INPUT, f->program.input_type[first], (uint16_t)first};
+        /* No register holds elements of two sizes at once. */
+        const int between = f->type == f->carrier ? target : target + 1;
+        return convert(f, convert(f, term, f->type, between), f->carrier, target);
+    }
+    mylib_value pair[2];
+    pair[0] = combine(f, first, 2 * apart, target);
+    pair[1] = combine(f, first + apart, 2 * apart, target + 1);
+    return add_statement(f, (int)f->op, f->carrier, target, 2, pair);
+}
+
+/* Combines all terms from the first to the last: earlier ones prevail. */
+static mylib_value combine_in_order(few *f)
+{
+    mylib_value pair[2];
+    pair[0] = combine(f, 0, f->terms, 0);
+    for (int i = 1; i < f->terms; i++) {
+        pair[1] = combine(f, i, f->terms, 1);
+        pair[0] = add_statement(f, (int)f->op, f->carrier, 0, 2, pair);
+    }
+    return pair[0];
+}
+
+/* Sets operand k of l to the term of that number, in C order, of each output. */
+static void set_term(mylib_layout *l, int k, const mylib_layout *layout, int kept_ndim,
+                     int64_t term)
+{
+    mylib_layout_set_operand(l, k, layout, 1);
+    for (int d = layout->ndim - 1; d >= kept_ndim; term /= layout->shape[d--])
+        l->data[k] += term % layout->shape[d] * layout->strides[1][d];
+}
+
+mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction reduction,
+                                   const mylib_terms *terms, const mylib_layout *layout,
+                                   int kept_ndim, mylib_type out_type, const char *const *names)
+{
+    static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
+                                   MYLIB_OP_maximum};
+    const char *operand_names[1 + MYLIB_FEW_TERMS] = {names[0]};
+    int64_t count = 1, done = 0;
+    few f = {.op = ops[reduction], .type = terms->type};
+    DECLARE_LARGE_LAYOUT(l, 1 + MYLIB_FEW_TERMS);
+
+    /* Integers wrap around in any type. */
+    f.carrier = terms->carrier <= MYLIB_U64 ? out_type : terms->carrier;
+    f.program.statement = f.statement;
+    f.program.result_type = (uint8_t)out_type;
+    for (int d = kept_ndim; d < layout->ndim; d++)
+        count *= layout->shape[d];
+    while (done < count) {
+        const int has_result = done > 0; /* of earlier terms: the first operand of the rest */
+        f.terms = (int)mylib_lesser(has_result + count - done, MYLIB_FEW_TERMS);
+        f.program.inputs = f.terms;
+        f.program.statements = f.program.registers = 0;
+        mylib_layout_begin(&l, layout, 1 + f.terms);
+        l.ndim = kept_ndim;
+        l.count = layout->count / count;
+        mylib_layout_set_operand(&l, 0, layout, 0);
+        for (int k = 1; k <= f.terms; k++) {
+            const int is_result = has_result && k == 1;
+            operand_names[k] = names[is_result ? 0 : 1];
+            f.program.input_type[k - 1] = is_result ? (uint8_t)out_type : terms->input_type[0];
+            if (is_result)
+                mylib_layout_set_operand(&l, 1, layout, 0);
+            else
+                set_term(&l, k, layout, kept_ndim, done++);
+        }
+        const mylib_value value =
+            mylib_is_in_order(reduction, f.carrier) ? combine_in_order(&f) : combine(&f, 0, 1, 0);
+        (void)convert(&f, value, out_type, 0);
+        f.statement[f.program.statements - 1].target = MYLIB_TARGET_OUT;
+        mylib_layout_simplify(&l);
+        RETURN_IF_ERROR(mylib_cuda_map(device, stream, &f.program, &l, operand_names));
+    }
+    return MYLIB_OK;
+}
