@@ -81,7 +81,10 @@ enum { MYLIB_STORED_TYPES(DT) };
 
 /* Expands the short loops in these functions, whatever their code takes.  (gcc 11 would also forget
    the vectorizer.) */
-#if defined(__GNUC__) && !defined(__clang__) && defined(HAS_V3)
+#if defined(__GNUC__) && !defined(__clang__) && defined(HAS_V4)
+#define BEGIN_EXPANDED _Pragma("GCC push_options") _Pragma("GCC optimize(\"O3\")")
+#define END_EXPANDED _Pragma("GCC pop_options")
+#elif defined(__GNUC__) && !defined(__clang__) && defined(HAS_V3)
 #define BEGIN_EXPANDED \
     _Pragma("GCC push_options") _Pragma("GCC optimize(\"peel-loops\", \"tree-vectorize\")")
 #define END_EXPANDED _Pragma("GCC pop_options")
