@@ -193,16 +193,16 @@ __global__ void __launch_bounds__(TABLED_THREADS)
 
 /* ---- Elementary functions of complex numbers ------------------------------------------------- */
 
-/* Reads element `at` of an operand; c64 is converted to c128. */
-__device__ __forceinline__ t_c128 read_complex(const mylib_function_args &args, int k, int64_t at)
+/* Reads element `at` of an operand. */
+template <typename T>
+__device__ __forceinline__ T read_complex(const mylib_function_args &args, int k, int64_t at)
 {
-    const bool is_wide = args.type == MYLIB_C128;
     const char *p = args.in[k];
     if (p == NULL)
         p = (const char *)args.constant[k];
     else if (!args.is_single[k])
-        p += at * (is_wide ? 16 : 8);
-    return is_wide ? load_element<t_c128>(p) : widen_c64(load_element<t_c64>(p));
+        p += at * (int64_t)sizeof(T);
+    return load_element<T>(p);
 }
 
 template <int OP> __device__ __forceinline__ t_c128 apply_complex(t_c128 a, t_c128 b)
@@ -211,7 +211,48 @@ template <int OP> __device__ __forceinline__ t_c128 apply_complex(t_c128 a, t_c1
         return function<OP, t_c128>::apply(a, b);
     return a;
 }
+__device__ __noinline__ t_c128 compute_complex(int opcode, t_c128 a, t_c128 b)
+{
+    switch (opcode) {
+#define ROW(kind, op, set) \
+    case MYLIB_OP_##op: \
+        return apply_complex<MYLIB_OP_##op>(a, b);
+        MYLIB_ELEMENTARY_FUNCTIONS(ROW)
+#undef ROW
+    }
+    return a;
+}
 
+/* Computes the functions of c64 that have no kernel of their own, by few different ones. */
+__device__ __forceinline__ t_quick_c64 compute_quick(int opcode, t_c64 a, t_c64 b)
+{
+    const bool is_turned = opcode == MYLIB_OP_arcsinh || opcode == MYLIB_OP_arctan;
+    const t_c64 z = is_turned ? make_c64(-a.im, a.re) : a;
+    t_quick_c64 quick = {a, 1};
+    switch (opcode) {
+    case MYLIB_OP_expm1:
+        return expm1_quick_c64(a);
+    case MYLIB_OP_log1p:
+        return log1p_quick_c64(a);
+    case MYLIB_OP_power:
+        return power_quick_c64(a, b);
+    case MYLIB_OP_arccos:
+        return arccos_quick_c64(a);
+    case MYLIB_OP_arccosh:
+        return arccosh_quick_c64(a);
+    case MYLIB_OP_arcsin:
+    case MYLIB_OP_arcsinh:
+        quick = arcsin_quick_c64(z);
+        break;
+    case MYLIB_OP_arctan:
+    case MYLIB_OP_arctanh:
+        quick = arctanh_quick_c64(z);
+        break;
+    }
+    return is_turned ? quick_times_minus_i(quick) : quick;
+}
+
+template <typename T>
 __global__ void __launch_bounds__(THREADS)
     complex_kernel(const __grid_constant__ mylib_function_args args)
 {
@@ -219,21 +260,17 @@ __global__ void __launch_bounds__(THREADS)
     wait_for_previous();
     if (at >= args.n)
         return;
-    const t_c128 a = read_complex(args, 0, at),
-                 b = args.inputs == 2 ? read_complex(args, 1, at) : a;
-    t_c128 r = a;
-    switch (args.opcode) {
-#define ROW(kind, op, set) \
-    case MYLIB_OP_##op: \
-        r = apply_complex<MYLIB_OP_##op>(a, b); \
-        break;
-        MYLIB_ELEMENTARY_FUNCTIONS(ROW)
-#undef ROW
+    const T a = read_complex<T>(args, 0, at),
+            b = args.inputs == 2 ? read_complex<T>(args, 1, at) : a;
+    T *out = (T *)args.out + at;
+    if constexpr (std::is_same<T, t_c64>::value) {
+        const t_quick_c64 quick = compute_quick(args.opcode, a, b);
+        *out = quick.value;
+        if (quick.is_rare)
+            *out = narrow_c128(compute_complex(args.opcode, widen_c64(a), widen_c64(b)));
+    } else {
+        *out = compute_complex(args.opcode, a, b);
     }
-    if (args.type == MYLIB_C128)
-        ((t_c128 *)args.out)[at] = r;
-    else
-        ((t_c64 *)args.out)[at] = narrow_c128(r);
 }
 
 /* ---- Launch ---------------------------------------------------------------------------------- */
@@ -265,7 +302,7 @@ template <int OP, typename T> chosen choose()
         return choose<SAME<OP>, std::make_unsigned_t<T>>();
     } else if constexpr (is_elementary<OP> && real_of<T>::is_complex &&
                          !by_hardness<OP, T>::has_hard)
-        return {complex_kernel, THREADS};
+        return {complex_kernel<T>, THREADS};
     else
         return {function_kernel<OP, T>, (int64_t)THREADS * AT_ONCE<OP, T>};
 }

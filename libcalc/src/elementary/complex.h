@@ -92,8 +92,6 @@ MYLIB_FN t_c128 times_minus_i(t_c128 z) { return make_c128(z.im, -z.re); }
 MYLIB_FN t_c128 widen_c64(t_c64 z) { return make_c128(z.re, z.im); }
 MYLIB_FN t_c64 narrow_c128(t_c128 z) { return make_c64((float)z.re, (float)z.im); }
 
-#define DEFINE_COMPLEX_NARROW(op) \
-    MYLIB_FN t_c64 op##_c64(t_c64 z) { return narrow_c128(op##_c128(widen_c64(z))); }
 #define DEFINE_COMPLEX_QUICK(op) \
     MYLIB_FN t_c64 op##_c64(t_c64 z) \
     { \
@@ -278,7 +276,7 @@ MYLIB_FN_APART t_c128 tanh_c128(t_c128 z)
                      round_extended(extended_divide(turns, divisor)));
 }
 MYLIB_FN t_c128 tan_c128(t_c128 z) { return times_minus_i(tanh_c128(times_i(z))); }
-DEFINE_COMPLEX_NARROW(expm1)
+DEFINE_COMPLEX_QUICK(expm1)
 DEFINE_COMPLEX_QUICK(tanh)
 DEFINE_COMPLEX_QUICK(tan)
 
@@ -402,7 +400,7 @@ MYLIB_FN_APART t_c128 log1p_c128(t_c128 z)
 DEFINE_COMPLEX_QUICK(log)
 DEFINE_COMPLEX_QUICK(log2)
 DEFINE_COMPLEX_QUICK(log10)
-DEFINE_COMPLEX_NARROW(log1p)
+DEFINE_COMPLEX_QUICK(log1p)
 
 /* ---- arcsin, arccos, arcsinh, arccosh ------------------------------------------------------ */
 
@@ -492,10 +490,10 @@ MYLIB_FN t_c128 arccosh_c128(t_c128 z)
     const t_c128 w = arccos_c128(z);
     return make_c128(magnitude(w.im), sign_of(z.im) * w.re);
 }
-DEFINE_COMPLEX_NARROW(arcsin)
-DEFINE_COMPLEX_NARROW(arccos)
-DEFINE_COMPLEX_NARROW(arcsinh)
-DEFINE_COMPLEX_NARROW(arccosh)
+DEFINE_COMPLEX_QUICK(arcsin)
+DEFINE_COMPLEX_QUICK(arccos)
+DEFINE_COMPLEX_QUICK(arcsinh)
+DEFINE_COMPLEX_QUICK(arccosh)
 
 /* ---- arctanh, arctan ----------------------------------------------------------------------- */
 
@@ -550,5 +548,5 @@ MYLIB_FN_APART t_c128 arctanh_c128(t_c128 z)
     return make_c128(sign_of(z.re) * re, sign_of(z.im) * im);
 }
 MYLIB_FN t_c128 arctan_c128(t_c128 z) { return times_minus_i(arctanh_c128(times_i(z))); }
-DEFINE_COMPLEX_NARROW(arctanh)
-DEFINE_COMPLEX_NARROW(arctan)
+DEFINE_COMPLEX_QUICK(arctanh)
+DEFINE_COMPLEX_QUICK(arctan)
