@@ -84,6 +84,9 @@
 /* c64: op_quick_c64(z). */
 #define MYLIB_QUICK_COMPLEX(X) \
     X(exp) X(sin) X(cos) X(tan) X(sinh) X(cosh) X(tanh) X(log) X(log2) X(log10)
+/* Those that share a kernel of a GPU, with power. */
+#define MYLIB_QUICK_COMPLEX_TOGETHER(X) \
+    X(expm1) X(log1p) X(arcsin) X(arccos) X(arctan) X(arcsinh) X(arccosh) X(arctanh)
 #define MYLIB_IN_TWO_STEPS(X) \
     X(power, f64)
 #define MYLIB_IN_TWO_STEPS_ON_CPU(X) \

@@ -223,33 +223,16 @@ __device__ __noinline__ t_c128 compute_complex(int opcode, t_c128 a, t_c128 b)
     return a;
 }
 
-/* Computes the functions of c64 that have no kernel of their own, by few different ones. */
 __device__ __forceinline__ t_quick_c64 compute_quick(int opcode, t_c64 a, t_c64 b)
 {
-    const bool is_turned = opcode == MYLIB_OP_arcsinh || opcode == MYLIB_OP_arctan;
-    const t_c64 z = is_turned ? make_c64(-a.im, a.re) : a;
-    t_quick_c64 quick = {a, 1};
     switch (opcode) {
-    case MYLIB_OP_expm1:
-        return expm1_quick_c64(a);
-    case MYLIB_OP_log1p:
-        return log1p_quick_c64(a);
-    case MYLIB_OP_power:
-        return power_quick_c64(a, b);
-    case MYLIB_OP_arccos:
-        return arccos_quick_c64(a);
-    case MYLIB_OP_arccosh:
-        return arccosh_quick_c64(a);
-    case MYLIB_OP_arcsin:
-    case MYLIB_OP_arcsinh:
-        quick = arcsin_quick_c64(z);
-        break;
-    case MYLIB_OP_arctan:
-    case MYLIB_OP_arctanh:
-        quick = arctanh_quick_c64(z);
-        break;
+#define QUICK(op) \
+    case MYLIB_OP_##op: \
+        return op##_quick_c64(a);
+        MYLIB_QUICK_COMPLEX_TOGETHER(QUICK)
+#undef QUICK
     }
-    return is_turned ? quick_times_minus_i(quick) : quick;
+    return power_quick_c64(a, b);
 }
 
 template <typename T>
