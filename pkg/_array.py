@@ -443,7 +443,6 @@ class Array(core.ArrayBase):
 
 
 def _call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Computes a NumPy ufunc, or one of its methods."""
     arguments = (*inputs, *kwargs.get("out", ()), kwargs.get("where"))
     if any(map(own_ufuncs, foreign_rules(arguments))):
         return NotImplemented
@@ -553,7 +552,6 @@ def _is_summary(array: Array) -> bool:
 
 
 def _summary(array: Array) -> Any:
-    """Returns the elements that NumPy prints: for a large array, those at the edges."""
     if not _is_summary(array):
         return asnumpy(array)
     edge = int(np.get_printoptions()["edgeitems"])

@@ -133,7 +133,6 @@ def _kind(x: Any) -> Any:
 
 
 def _check_mask(name: str, where: Any) -> Any:
-    """Returns `where` as an array; TypeError if it is not one of bool."""
     mask = where if isinstance(where, np.ndarray | core.ArrayBase) else np.asarray(where, np.bool_)
     if mask.dtype != np.bool_:
         raise TypeError(f"{name}(): where must be an array of bool, not of {mask.dtype}")
@@ -411,7 +410,6 @@ def _map(operation: Any, ordinal: int, inputs: tuple[Any, ...], keywords: dict[s
 
 
 def _number_as(x: Any, dtype: Any) -> Any:
-    """Returns a Python number in a type; an int has to fit."""
     x = array_of_number(x, dtype)
     if isinstance(x, np.ndarray):
         return convert(x, dtype)

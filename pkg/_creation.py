@@ -31,7 +31,6 @@ from ._warnings import call_for_user
 
 
 def _place(device: str | None) -> int:
-    """Returns the GPU that `device` names, -1 for the CPU; CudaError for a missing one."""
     ordinal = one_device(device)
     if ordinal >= 0:
         core.check_device(ordinal)
@@ -178,7 +177,6 @@ def full(
 def fill_slowly(
     name: str, shape: Any, fill_value: Any, dtype: Any, device: str | None, order: str
 ) -> Any:
-    """Computes `full`, `zeros` or `ones`."""
     if type(fill_value) not in NUMBERS:
         if has_own_rules(fill_value):
             raise refusal(f"the fill_value of {name}()", fill_value)

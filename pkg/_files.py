@@ -429,7 +429,6 @@ class Evaluation:
             yield compute
 
     def _is_fortran(self) -> bool:
-        """Tells whether the files that have all dimensions are all in Fortran order."""
         full = [file for file in self.files.values() if len(file.shape) == len(self.shape)]
         return (
             bool(full)
@@ -546,7 +545,6 @@ def _say(text: object) -> None:
 
 
 def _show(value: object) -> None:
-    """Prints a value; Failure if it cannot be written."""
     if sys.stdout is None:
         raise Failure("standard output is closed")
     try:
@@ -557,7 +555,6 @@ def _show(value: object) -> None:
 
 
 def _syntax_text(error: SyntaxError) -> str:
-    """Returns the message, and the expression with the place marked."""
     text = f"error: {error.msg}"
     if error.text:
         line = error.text.rstrip("\n")
@@ -570,7 +567,6 @@ def _syntax_text(error: SyntaxError) -> str:
 
 
 def _run_guarded(action: Callable[[], None]) -> int:
-    """Runs an action, and says what goes wrong; returns the exit status."""
     try:
         action()
     except Failure as error:

@@ -53,7 +53,6 @@ def _current(ordinal: int) -> core.Stream | None:
 
 
 def _wait(ordinal: int, stream: core.Stream | None, other: core.Stream | None) -> None:
-    """Makes later work of `stream` wait for the present work of `other`."""
     if stream is not other and _handle(stream) != _handle(other):
         (stream or _stream(ordinal, 0)).wait(other or _stream(ordinal, 0))
 
@@ -272,7 +271,6 @@ def _take_interface(x: Any, interface: dict[str, Any]) -> _Ready:
 
 
 def _move(array: core.ArrayBase, ordinal: int, copy: bool | None) -> Any:
-    """Returns `array` on a GPU, or for -1 as a NumPy array."""
     if ordinal == array._ordinal and not copy:
         return array
     if copy is False:

@@ -63,7 +63,6 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def _dtype(x: Any) -> Any:
-    """Returns the type of an array, or `x` itself, for NumPy's functions of types."""
     if isinstance(x, core.ArrayBase):
         return x.dtype
     if has_own_rules(x):
@@ -123,5 +122,4 @@ class _Info:
 
 
 def __array_namespace_info__() -> _Info:
-    """Describes the namespace, as the array API standard requires."""
     return _Info()

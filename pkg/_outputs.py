@@ -146,7 +146,6 @@ class WholeFile(Target):
         return self.unwritable(text)
 
     def _open(self) -> None:
-        """Creates the temporary file."""
         replaced = os.stat(self._target) if self._target.exists() else None
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._file = os.open(self._temporary, flags, 0o600 if replaced else 0o666)
@@ -154,7 +153,6 @@ class WholeFile(Target):
             self._inherit(replaced)
 
     def _reserve(self) -> None:
-        """Reserves disk space for the whole file, if the file system can."""
         try:
             os.posix_fallocate(self._file, 0, self._nbytes)
         except OSError as error:

@@ -186,8 +186,6 @@ def _open(path: str, place: Place, closing: contextlib.ExitStack) -> Any:
 
 
 class StoreInput:
-    """An array in a file, read in parts."""
-
     def __init__(self, path: str, place: Place) -> None:
         self.path, self.place = path, place
         self._missing = 0
@@ -424,7 +422,6 @@ class NetcdfOutput(WholeFile):
         self.path, self.place, self._inputs = path, place, inputs
 
     def create(self, shape: Shape, dtype: np.dtype[Any], chunks: Shape | None) -> None:
-        """Creates the temporary file."""
         self._shape, self._dtype = shape, dtype
         self._like = _like("netCDF", self._inputs, shape)
         if self._like is not None and self.place.inner in self._like.variable.coords:

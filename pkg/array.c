@@ -88,7 +88,6 @@ static PyObject *tuple_of(int ndim, const int64_t *values)
     return tuple;
 }
 
-/* Gets the shape, or the strides if `are_strides` is not NULL. */
 static PyObject *get_dims(PyObject *object, void *are_strides)
 {
     const mylib_array *a = &((array_object *)object)->a;
@@ -217,7 +216,6 @@ static inline PyObject *view_like(core_state *state, const array_object *array, 
                           (const int64_t *)PyArray_STRIDES(v), array->is_readonly);
 }
 
-/* Returns array[key]: NumPy indexes the array's shadow. */
 static PyObject *array_subscript(PyObject *object, PyObject *key)
 {
     const array_object *array = (array_object *)object;
@@ -245,7 +243,6 @@ static PyObject *array_item(PyObject *object, Py_ssize_t i)
     return result;
 }
 
-/* Gets whether the elements lie in C order, or in Fortran's if `is_fortran` is not NULL. */
 static PyObject *get_contiguous(PyObject *object, void *is_fortran)
 {
     PyObject *shadow = shadow_of((array_object *)object);
@@ -311,7 +308,6 @@ PyType_Spec array_spec = {
 
 /* ---- Functions ----------------------------------------------------------------------------- */
 
-/* Takes a sequence of ints.  Returns its length, or -1 with an exception set. */
 static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
 {
     /* Copy it: __index__ of an item may change a list. */
@@ -350,7 +346,6 @@ static int take_shape(PyObject *sequence, int64_t shape[MYLIB_MAX_NDIM])
     return ndim;
 }
 
-/* Returns a new Array on a GPU, on the context's stream. */
 static PyObject *new_on(core_state *state, int ordinal, mylib_type type, int ndim,
                         const int64_t *shape, const int64_t *strides)
 {
@@ -363,7 +358,6 @@ static PyObject *new_on(core_state *state, int ordinal, mylib_type type, int ndi
     return result;
 }
 
-/* Returns a new Array on cuda:`ordinal`, its elements uninitialised. */
 static PyObject *empty_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -654,7 +648,6 @@ static PyObject *view_function(PyObject *module, PyObject *const *args, Py_ssize
     return result;
 }
 
-/* Returns an Array repeated to a shape to which its own broadcasts, as a read-only view. */
 static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -674,7 +667,6 @@ static PyObject *broadcast_to_function(PyObject *module, PyObject *args)
                           shape, strides, 1);
 }
 
-/* Returns whether the extents of two Arrays meet. */
 static PyObject *shares_memory_function(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);
@@ -686,7 +678,6 @@ static PyObject *shares_memory_function(PyObject *module, PyObject *args)
     return PyBool_FromLong(a->count != 0 && b->count != 0 && may_share_memory(&a->a, &b->a));
 }
 
-/* Returns whether elements of an Array, or of a NumPy array of a supported type, share memory. */
 static PyObject *overlaps_itself_function(PyObject *module, PyObject *array)
 {
     int64_t dims[DIMS_OF(1)];
@@ -739,7 +730,6 @@ static PyObject *wrap_function(PyObject *module, PyObject *args)
                           strides_object != Py_None ? strides : NULL, is_readonly);
 }
 
-/* Sets the class of new arrays, pkg.Array. */
 static PyObject *set_array_type(PyObject *module, PyObject *type)
 {
     core_state *state = PyModule_GetState(module);

@@ -101,7 +101,6 @@ typedef struct core_state {
 
 #define FASTCALL(function) ((PyCFunction)(void (*)(void))(function))
 
-/* The definition of the module. */
 extern struct PyModuleDef *core_def;
 
 /*
@@ -118,7 +117,6 @@ static inline void free_object(PyObject *object)
     Py_DECREF(type);
 }
 
-/* Raises the exception for a failed status, and returns NULL. */
 PyObject *raise_status(core_state *state, mylib_status status);
 
 static inline int check_status(core_state *state, mylib_status status)
@@ -139,7 +137,6 @@ PyObject *call_in_mode(PyObject *function, PyObject *const *args, Py_ssize_t cou
  */
 PyObject *call_slow(core_state *state, const char *name, const char *format, ...);
 
-/* Raises TypeError for a wrong number of arguments of `name`(). */
 static inline int check_count(const char *name, Py_ssize_t given, Py_ssize_t wanted)
 {
     if (given == wanted)
@@ -166,11 +163,9 @@ static inline PyObject *answer(outcome done, PyObject *result)
     return done > DONE ? Py_NewRef(Py_NotImplemented) : result;
 }
 
-/* The supported element types, as messages name them. */
 #define SUPPORTED_TYPES \
     "bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128"
 
-/* Adds the table of the element types to the module. */
 int add_types(PyObject *module);
 
 /* The size of an element of each type; add_types() fills these tables. */
@@ -182,7 +177,6 @@ extern uint8_t result_types[MYLIB_OP_COUNT][MYLIB_TYPE_COUNT];
 /* For each of NumPy's type numbers, the element type + 1, or 0 if it has none. */
 extern const uint8_t types_of_nums[NPY_NTYPES_LEGACY];
 
-/* Finds the element type of a NumPy type number, if it has one, in native byte order. */
 static inline int find_type(int type_num, mylib_type *type_ret)
 {
     int type = (unsigned)type_num < NPY_NTYPES_LEGACY ? types_of_nums[type_num] - 1 : -1;
@@ -190,7 +184,6 @@ static inline int find_type(int type_num, mylib_type *type_ret)
     return type >= 0;
 }
 
-/* Returns whether an array's elements are of such a type, in native byte order. */
 static inline int find_array_type(PyArrayObject *array, mylib_type *type_ret)
 {
     return PyArray_ISNOTSWAPPED(array) && find_type(PyArray_TYPE(array), type_ret);
@@ -229,7 +222,6 @@ static inline int64_t *describe_array(PyArrayObject *array, mylib_type type, myl
     return dims + 2 * ndim;
 }
 
-/* Returns whether an object is a str of these ASCII characters. */
 static inline int is_text(PyObject *x, const char *text)
 {
     return PyUnicode_Check(x) && PyUnicode_CompareWithASCIIString(x, text) == 0;
@@ -251,7 +243,6 @@ static inline int default_is_cpu(const core_state *state)
     return is_cpu;
 }
 
-/* Returns the device that an ordinal names; -1 is the CPU. */
 static inline mylib_device device_of_ordinal(int ordinal)
 {
     return ordinal < 0 ? (mylib_device){MYLIB_CPU, 0} : (mylib_device){MYLIB_CUDA, ordinal};
@@ -262,13 +253,11 @@ static inline int ordinal_of_device(mylib_device device)
     return device.kind == MYLIB_CPU ? -1 : device.index;
 }
 
-/* For all GPUs, checks the first one. */
 static inline mylib_status check_ordinal(int ordinal)
 {
     return mylib_cuda_check_device(ordinal == MYLIB_ALL_GPUS ? 0 : ordinal);
 }
 
-/* Finds the element type of a dtype; TypeError if the library has none. */
 int take_dtype(PyObject *object, mylib_type *type_ret);
 
 #endif /* PKG_COMMON_H */

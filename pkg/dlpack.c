@@ -41,7 +41,6 @@ static DLDataType dtype_of_type(mylib_type type)
     return (DLDataType){code, (uint8_t)(8 * mylib_type_size(type)), 1};
 }
 
-/* Finds the element type; BufferError if the library does not have it. */
 static int take_dlpack_type(DLDataType dtype, mylib_type *type_ret)
 {
     for (int type = 0; type < MYLIB_TYPE_COUNT; type++) {
@@ -84,7 +83,6 @@ static void delete_exported(exported *e)
 static void delete_plain(DLManagedTensor *self) { delete_exported(self->manager_ctx); }
 static void delete_versioned(DLManagedTensorVersioned *self) { delete_exported(self->manager_ctx); }
 
-/* Returns a capsule that shares the Array's memory. */
 static PyObject *to_dlpack(PyObject *module, PyObject *args)
 {
     core_state *state = PyModule_GetState(module);

@@ -59,7 +59,6 @@ typedef struct DLManagedTensor {
 #define DLPACK_FLAG_BITMASK_READ_ONLY (UINT64_C(1) << 0)
 #define DLPACK_FLAG_BITMASK_IS_COPIED (UINT64_C(1) << 1)
 
-/* In a capsule "dltensor_versioned". */
 typedef struct DLManagedTensorVersioned {
     DLPackVersion version;
     void *manager_ctx;

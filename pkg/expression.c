@@ -448,7 +448,6 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
     return result;
 }
 
-/* Returns the index of the input with a name, not among the first `given`, or -1. */
 static int find_input(const expression_object *self, Py_ssize_t given, PyObject *name)
 {
     for (int k = (int)given; k < self->inputs; k++)

@@ -112,7 +112,6 @@ static int are_plain(PyObject *arrays)
     return count > 0;
 }
 
-/* Returns a view of a NumPy array, which must outlive it, with a new axis of size 1. */
 static PyObject *view_with_axis(PyArrayObject *x, int axis)
 {
     int64_t dims[DIMS_OF(2)];

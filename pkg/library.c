@@ -33,7 +33,6 @@ static PyObject *set_process_device_function(PyObject *module, PyObject *object)
     Py_RETURN_NONE;
 }
 
-/* Returns (number of CUDA GPUs, why there is none or None). */
 static PyObject *device_count_function(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(unused))
 {
     int count;
@@ -72,7 +71,6 @@ static PyObject *check_device_function(PyObject *module, PyObject *object)
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-/* Returns the ordinal of the GPU that the memory is on; -1 for host memory. */
 static PyObject *pointer_device_function(PyObject *module, PyObject *object)
 {
     mylib_device device;
@@ -185,7 +183,6 @@ static PyObject *call_in_mode_function(PyObject *Py_UNUSED(module), PyObject *co
     return call_in_mode(args[0], args + 1, count - 1, kwnames);
 }
 
-/* Returns the Fibonacci number F(n) for 0 <= n <= 93. */
 static PyObject *fib_function(PyObject *module, PyObject *n)
 {
     uint64_t result;

@@ -250,7 +250,6 @@ static void collect_garbage(void)
     Py_XDECREF(gc);
 }
 
-/* Returns uninitialised memory that `stream` may use at once. */
 static PyObject *allocate(core_state *state, mylib_device device, size_t nbytes, PyObject *stream)
 {
     PyObject *memory = new_memory(state, device, NULL, NULL, stream, 1);

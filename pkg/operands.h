@@ -10,7 +10,6 @@
 /* Kinds in the order of NEP 50: a number is weak beside an array of its kind or a higher one. */
 typedef enum number_kind { KIND_BOOL, KIND_INT, KIND_FLOAT, KIND_COMPLEX } number_kind;
 
-/* An operand of a call; the array that describes it is in the call. */
 typedef struct operand {
     PyObject *object;            /* borrowed */
     PyObject *memory;            /* borrowed, of an Array; NULL for anything else */
@@ -20,7 +19,6 @@ typedef struct operand {
     _Alignas(16) char value[16]; /* of a number or NumPy scalar */
 } operand;
 
-/* The operands of one call, and its device. */
 typedef struct call {
     core_state *state;
     int inputs;
@@ -46,7 +44,6 @@ typedef struct call {
               .operands = c##_operands, \
               .free_dims = c##_dims}
 
-/* Returns the kind of a Python number, -1 for anything else. */
 static inline int kind_of_number(PyObject *x)
 {
     return PyBool_Check(x)           ? (int)KIND_BOOL

@@ -555,7 +555,6 @@ static PyObject *operation_repr(PyObject *object)
     return PyUnicode_FromFormat("<operation pkg.%U>", ((operation *)object)->name);
 }
 
-/* Pickles an operation by its name, as a function. */
 static PyObject *operation_reduce(PyObject *object, PyObject *Py_UNUSED(unused))
 {
     return Py_NewRef(((operation *)object)->name);

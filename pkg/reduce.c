@@ -85,7 +85,6 @@ static PyObject *new_scalar(int num, void *value)
     return scalar;
 }
 
-/* Divides a new sum by the number of its terms. */
 static int divide(const call *c, const mylib_array *sum, int64_t terms)
 {
     const double number[2] = {(double)terms, 0};
@@ -221,7 +220,6 @@ static outcome take_reduced(call *c, int k, PyObject *x)
     return is_cpu < 0 ? FAILED : is_cpu ? DONE : OTHER_PLACE;
 }
 
-/* Returns the type of a sum or product. */
 static mylib_type sum_type(mylib_type type)
 {
     if (type == MYLIB_BOOL)
@@ -335,7 +333,6 @@ static PyObject *reduce_any_function(PyObject *module, PyObject *const *args, Py
     return call_fast(module, "reduce", args, count, 7, reduce_new);
 }
 
-/* Computes the sum of the products of two vectors of one length in one place. */
 static outcome dot_new(core_state *state, PyObject *const *args, PyObject **result_ret)
 {
     DECLARE_CALL(c, state, 2, 2);

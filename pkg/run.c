@@ -25,7 +25,6 @@ typedef struct run {
     int flags;
 } run;
 
-/* A map_task. */
 static mylib_status run_over(void *context, const mylib_array *out, const mylib_array *in)
 {
     run *r = context;
@@ -104,7 +103,6 @@ static int run_in_pieces(run *r, int64_t count)
     return result;
 }
 
-/* Computes `count` elements, or those of a mask. */
 static int compute(const call *c, const computation *what, masked *m, int64_t count, int is_new,
                    int *flags_ret)
 {
@@ -160,7 +158,6 @@ static int is_in_c_order(const call *c, int ndim)
 
 static char *kept_block; /* its first element; threads exchange it */
 
-/* Returns where a block has its bytes, before the first element. */
 static size_t *block_nbytes(void *block) { return (size_t *)block - 1; }
 
 static void unmap_block(char *block)
@@ -283,7 +280,6 @@ static outcome take_output(call *c, const computation *what, int ndim, const int
     return *is_copied_ret && (what->program == NULL || (is_shared && c->on_gpu)) ? OTHER_OUT : DONE;
 }
 
-/* Copies a call's output to `out`, which is like it. */
 static int copy_output(call *c, PyObject *result, PyObject *out)
 {
     if (!c->on_gpu)
@@ -366,7 +362,6 @@ static mylib_type choose_float(const call *c, mylib_type common)
     return integers > 0 ? widest : float_of(common);
 }
 
-/* Chooses the type in which an operation computes. */
 static outcome choose_type(const call *c, int is_true_division, computation *what)
 {
     const uint8_t *results = result_types[what->op];
@@ -499,7 +494,6 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
 
 #define MOST_INPUTS 3
 
-/* Takes the arguments of `name`(): `count` arrays. */
 static int take_all(call *c, PyObject *args, Py_ssize_t count, const char *name)
 {
     if (check_count(name, PyTuple_GET_SIZE(args), count) < 0)
@@ -560,7 +554,6 @@ static PyObject *select_function(PyObject *module, PyObject *args)
     return finish(&c, status);
 }
 
-/* Chooses the type of a selection's result, and converts Python numbers to it. */
 static outcome choose_selected(call *c, mylib_type *type_ret)
 {
     int weak = -1, is_typed = 0;
@@ -667,7 +660,6 @@ static PyObject *map_function(PyObject *module, PyObject *args)
     return done != NULL ? PyLong_FromLong(flags) : NULL;
 }
 
-/* Copies a host array, and reports the flags of the conversion. */
 static int convert_array(core_state *state, PyObject *result, PyObject *array)
 {
     PyObject *arrays[] = {result, array};

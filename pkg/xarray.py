@@ -34,7 +34,6 @@ def _is_text(x: Any) -> bool:
 
 
 def _elements(expression: Any) -> Expression:
-    """Returns an Expression of elements; TypeError for one that ends in a reduction."""
     given: Any = getattr(expression, "expression", expression)  # of a fused function
     e = Expression(given) if isinstance(given, str) else given
     if not isinstance(e, Expression):

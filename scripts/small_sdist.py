@@ -69,7 +69,7 @@ def in_order_of_likeness(files: list[Path]) -> list[Path]:
     while len(order) < len(files):
         order.append(next(x for x in likest[order[-1]] if x not in order))
     # Then move each file, or some, after one that is like it, if that makes the whole smaller.
-    for file, length in [*product(range(len(files)), (8, 4, 2, 1))] * 3:
+    for length, file in product((1, 2, 4, 8) * 3, range(len(files))):
         start, best = order.index(file), 0
         moved, rest = order[start : start + length], order[:start] + order[start + length :]
         for other in (x for x in likest[file][:10] if x not in moved):

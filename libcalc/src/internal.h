@@ -89,7 +89,6 @@ static inline mylib_op mylib_op_base(mylib_op op, mylib_type type)
 static inline int mylib_is_function(int op) { return op >= MYLIB_OP_rint && op < MYLIB_OP_COUNT; }
 static inline int mylib_is_elementary(int op) { return op >= MYLIB_OP_sin && op < MYLIB_OP_COUNT; }
 
-/* Returns MYLIB_ERR_ARGUMENT if there is no such type. */
 mylib_status mylib_check_type(mylib_type type);
 
 static inline int mylib_is_signed(mylib_type type)
@@ -168,7 +167,6 @@ struct mylib_program {
     const mylib_statement *statement;       /* `statements` */
 };
 
-/* Returns MYLIB_ERR_ARGUMENT unless checked arrays have the types of a program's inputs. */
 mylib_status mylib_check_input_types(const mylib_program *program, const mylib_array *in);
 
 /* The program of a single operation, which needs no allocation. */
@@ -184,7 +182,6 @@ mylib_status mylib_operation_of_op(mylib_operation *operation, mylib_op op, myli
 /* Tells whether op compares a signed integer with a u64: no single type holds both exactly. */
 int mylib_is_mixed_comparison(mylib_op op, const mylib_type *input_types);
 
-/* Makes the exact program of such a comparison. */
 void mylib_operation_of_mixed_comparison(mylib_operation *operation, mylib_op op,
                                          const mylib_type input_types[2]);
 
@@ -198,7 +195,7 @@ void mylib_operation_of_select(mylib_operation *operation, mylib_type type,
 mylib_status mylib_operation_of_product(mylib_operation *operation, mylib_type type,
                                         mylib_type carrier, const mylib_type input_types[2]);
 
-/* Returns the bytes per element of operand k of a layout: 0 is the output, 1 + k is input k. */
+/* Of a layout's operand k: 0 is the output, 1 + k is input k. */
 static inline int64_t mylib_program_operand_size(const mylib_program *program, int k)
 {
     switch (k == 0 ? program->result_type : program->input_type[k - 1]) {
@@ -217,7 +214,7 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
 /* Returns the input that operand k of the last statement reads, perhaps converted; or -1. */
 int mylib_input_of_operand(const mylib_program *program, int k);
 
-/* Tells whether a program is one conversion, or a copy, of an input. */
+/* Tells whether a program only converts or copies an input. */
 static inline int mylib_is_conversion(const mylib_program *program)
 {
     const mylib_statement *s = program->statement;
@@ -231,7 +228,6 @@ static inline int mylib_is_conversion(const mylib_program *program)
  */
 int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 
-/* Copies input 0, converted. */
 static inline mylib_statement mylib_conversion(mylib_type to, mylib_type from)
 {
     const mylib_statement s = {MYLIB_OPCODE_CONVERT, (uint8_t)to,
@@ -308,7 +304,6 @@ void mylib_layout_simplify(mylib_layout *layout);
 
 void mylib_layout_swap(mylib_layout *layout, int d, int e);
 
-/* Tells whether operand k is contiguous in the layout's order. */
 int mylib_layout_is_contiguous(const mylib_layout *layout, int k, size_t size);
 
 /* Begins a layout with the dimensions of another one; its operands are not set yet. */
@@ -323,11 +318,11 @@ static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int o
     memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
 }
 
-/* Sets operand k to operand j of a layout of the same dimensions. */
+/* Sets operand k: to operand j of a layout of the same dimensions; */
 void mylib_layout_set_operand(mylib_layout *layout, int k, const mylib_layout *from, int j);
-/* Sets operand k to contiguous elements of 'size' bytes, in the layout's order. */
+/* to contiguous elements of 'size' bytes, in the layout's order; */
 void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t size);
-/* Sets operand k to one element of host memory. */
+/* to one element of host memory. */
 void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
 
 /*
@@ -343,18 +338,16 @@ typedef enum mylib_overlap { MYLIB_DISJOINT, MYLIB_IDENTICAL, MYLIB_OVERLAP } my
 mylib_overlap mylib_layout_overlap(const mylib_layout *layout, int k, size_t out_size,
                                    size_t in_size);
 
-/* Does what mylib_overlaps_itself() does, for elements of 'size' bytes. */
+/* mylib_overlaps_itself(), for elements of 'size' bytes. */
 int mylib_elements_overlap(int ndim, const int64_t *shape, const int64_t *strides, size_t size);
 
-/* Finds the lowest and the past-the-end address of operand k. */
 void mylib_layout_extent(const mylib_layout *layout, int k, size_t size, const char **begin,
                          const char **end);
 
-/* Writes "(3, 4)" to a buffer; a long shape is cut with "...". */
+/* Writes "(3, 4)"; a long shape is cut with "...". */
 #define MYLIB_SHAPE_TEXT 128
 const char *mylib_shape_text(char text[MYLIB_SHAPE_TEXT], int ndim, const int64_t *shape);
 
-/* Writes "cpu", "cuda:N", or the fields of an unknown device. */
 #define MYLIB_DEVICE_TEXT 32
 const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device);
 
@@ -365,14 +358,13 @@ const char *mylib_device_text(char text[MYLIB_DEVICE_TEXT], mylib_device device)
 #define MYLIB_MAX_COUNT ((int64_t)1 << 52)
 #define MYLIB_MAX_REACH ((int64_t)1 << 61)
 
-/* Counts the elements; returns -1 beyond MYLIB_MAX_COUNT.  Sizes are not negative. */
+/* Returns -1 beyond MYLIB_MAX_COUNT.  Sizes are not negative. */
 int64_t mylib_element_count(int ndim, const int64_t *shape);
 
 /* Tells whether all elements, at least one, are within MYLIB_MAX_REACH and the address space. */
 int mylib_can_reach(const void *data, int ndim, const int64_t *shape, const int64_t *strides,
                     size_t size);
 
-/* Returns MYLIB_ERR_ARGUMENT for fields out of range, or strides out of the address space. */
 mylib_status mylib_check_array(const char *name, const mylib_array *array);
 
 /*
@@ -386,18 +378,13 @@ static inline int mylib_is_same_place(mylib_device a, mylib_device b)
     return a.kind == b.kind && a.index == b.index;
 }
 
-/*
- * Returns MYLIB_ERR_ARGUMENT unless all arrays are where 'device' computes, except host scalars for
- * a GPU.  names[k] is the name of in[k].
- */
+/* All arrays have to be where 'device' computes, except host scalars.  names[k] is that of in[k]. */
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
                                 int inputs, const char *const *names);
 
-/* Returns MYLIB_ERR_ARGUMENT unless the device is the CPU or has a CUDA ordinal >= 0. */
+/* A device is the CPU or has a CUDA ordinal >= 0; that of a call may be MYLIB_ALL_GPUS. */
 mylib_status mylib_check_device(mylib_device device);
-/* Does the same, but accepts MYLIB_ALL_GPUS: for the device on which a call computes. */
 mylib_status mylib_check_device_of_call(mylib_device device);
-/* Does the same, but refuses the CPU: for the device of a stream. */
 mylib_status mylib_check_gpu(mylib_device device);
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
 mylib_status mylib_refuse_all_gpus(void);
@@ -424,8 +411,8 @@ typedef void mylib_selection(ptrdiff_t n, char *out, ptrdiff_t out_stride, const
                              const char *b, ptrdiff_t b_stride);
 
 /*
- * Computes n cache lines and stores them past the cache.  `out` is aligned to lines.  Operands have
- * the type of the output; their strides are MYLIB_LINE_NBYTES, or 0 for one repeated line.
+ * Stores n cache lines past the cache.  `out` is aligned to lines.  Operands have the type of the
+ * output; their strides are MYLIB_LINE_NBYTES, or 0 for one repeated line.
  */
 typedef void mylib_line_loop(ptrdiff_t n, char *out, const char *a, ptrdiff_t a_stride,
                              const char *b, ptrdiff_t b_stride);
@@ -472,7 +459,7 @@ const mylib_cpu_level *mylib_cpu(void);
  */
 mylib_status mylib_cpu_run(const mylib_program *program, const mylib_layout *layout);
 
-/* Does the same, one element after the other, in the layout's order. */
+/* One element after the other, in the layout's order. */
 mylib_status mylib_cpu_run_in_order(const mylib_program *program, const mylib_layout *layout);
 
 void mylib_cpu_arange(mylib_type type, int64_t n, char *out, int64_t stride, const void *start,
@@ -503,7 +490,7 @@ static inline void mylib_cpu_pause(void)
 #endif
 }
 
-/* How many threads the calling thread may use, including itself. */
+/* Of the calling thread, which counts. */
 int mylib_cpu_threads(void);
 
 /*
@@ -513,7 +500,6 @@ int mylib_cpu_threads(void);
 typedef void mylib_task(void *context, int thread, int64_t i);
 void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context);
 
-/* Copies elements of 'size' bytes between two strides. */
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
                         int64_t src_stride);
 
@@ -632,7 +618,7 @@ typedef struct mylib_copies {
     mylib_copy_piece piece[MYLIB_MAX_PIECES];
 } mylib_copies;
 
-/* Enqueues copies to parts of dst, which are disjoint from their sources, on its GPU. */
+/* dst and the sources are disjoint. */
 mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
                                     const mylib_copies *copies);
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,

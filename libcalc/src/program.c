@@ -102,7 +102,6 @@ static mylib_status check_step(const mylib_step *s, int values, uint8_t *type_re
 
 /* ---- Compiling ----------------------------------------------------------------------------- */
 
-/* A value that a statement reads: of an input, a constant or another statement. */
 typedef struct node {
     mylib_value value; /* a register's index is set last */
     int32_t last_use;  /* number of the statement, or -1 */
@@ -133,7 +132,6 @@ static int32_t add_node(compiler *c, int kind, int type, int index)
     return c->nodes++;
 }
 
-/* Returns the node of the result. */
 static int32_t add_statement(compiler *c, int opcode, int type, int result_type, int operands,
                              const int32_t *operand)
 {
@@ -280,7 +278,6 @@ static mylib_value final_value(compiler *c, mylib_value value, mylib_program *p,
     return value;
 }
 
-/* Returns NULL if memory runs out. */
 static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_types)
 {
     const size_t align = _Alignof(mylib_program_constant);

@@ -23,7 +23,6 @@ static mylib_status explain(mylib_status st, mylib_op op)
     }
 }
 
-/* Writes a number in the fewest digits that read back as the same number. */
 static void write_number(char text[32], double x)
 {
     for (int digits = 15; digits <= 17; digits++) {

@@ -7,6 +7,7 @@
  */
 #include <mylib.h>
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,9 +17,14 @@ static int failures;
 static const mylib_device cpu = {MYLIB_CPU, 0};
 
 /* Prints one line about a result; 'right' says whether it is correct. */
-static void show(int right, const char *text)
+static void show(int right, const char *format, ...)
 {
-    printf("  %s%s\n", text, right ? "" : "   <-- wrong");
+    va_list args;
+    va_start(args, format);
+    printf("  ");
+    vprintf(format, args);
+    puts(right ? "" : "   <-- wrong");
+    va_end(args);
     failures += !right;
 }
 
@@ -40,26 +46,21 @@ static int ok(const char *what, mylib_status got) { return expect(what, got, MYL
 
 static void check_integer(mylib_device device, mylib_op op, int64_t a, int64_t b, int64_t right)
 {
-    char text[160];
     int64_t result;
-    if (!ok(mylib_op_name(op), mylib_scalar_i64(op, device, a, b, &result)))
-        return;
-    snprintf(text, sizeof text, "%s(%lld, %lld) = %lld", mylib_op_name(op), (long long)a,
+    if (ok(mylib_op_name(op), mylib_scalar_i64(op, device, a, b, &result)))
+        show(result == right, "%s(%lld, %lld) = %lld", mylib_op_name(op), (long long)a,
              (long long)b, (long long)result);
-    show(result == right, text);
 }
 
 static void check_number(mylib_device device, mylib_op op, double a, double b, double right)
 {
-    char text[160];
     double result;
     if (!ok(mylib_op_name(op), mylib_scalar_f64(op, device, a, b, &result)))
         return;
     if (mylib_op_arity(op) == 1)
-        snprintf(text, sizeof text, "%s(%g) = %g", mylib_op_name(op), a, result);
+        show(result == right, "%s(%g) = %g", mylib_op_name(op), a, result);
     else
-        snprintf(text, sizeof text, "%s(%g, %g) = %g", mylib_op_name(op), a, b, result);
-    show(result == right, text);
+        show(result == right, "%s(%g, %g) = %g", mylib_op_name(op), a, b, result);
 }
 
 static void check_scalars(mylib_device device)
@@ -81,11 +82,8 @@ static void check_scalars(mylib_device device)
 
     const double a[2] = {1, 2}, b[2] = {3, -1};
     double z[2];
-    char text[160];
-    if (ok("(1+2i) * (3-1i)", mylib_scalar_c128(MYLIB_OP_multiply, device, a, b, z))) {
-        snprintf(text, sizeof text, "(1+2i) * (3-1i) = %g%+gi", z[0], z[1]);
-        show(z[0] == 5 && z[1] == 5, text);
-    }
+    if (ok("(1+2i) * (3-1i)", mylib_scalar_c128(MYLIB_OP_multiply, device, a, b, z)))
+        show(z[0] == 5 && z[1] == 5, "(1+2i) * (3-1i) = %g%+gi", z[0], z[1]);
 }
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
@@ -103,7 +101,6 @@ static void check_vectors(mylib_device device)
     for (mylib_type type = MYLIB_I8; type <= MYLIB_F64; type++) {
         mylib_array result = {out, cpu, type, 1, shape, NULL};
         mylib_array in[2] = {{a, cpu, type, 1, shape, NULL}, {b, cpu, type, 1, shape, NULL}};
-        char text[160];
         int sums = 0, quotients = 0;
         for (int i = 0; i < LENGTH; i++)
             numbers[i] = i % 100 + 1;
@@ -119,9 +116,9 @@ static void check_vectors(mylib_device device)
             continue;
         for (int i = 0; i < LENGTH; i++)
             quotients += numbers[i] == (i % 100 + 1) / 2;
-        snprintf(text, sizeof text, "%-3s vectors of %d: + right in %d places, // in %d",
-                 mylib_type_name(type), LENGTH, sums, quotients);
-        show(sums == LENGTH && quotients == LENGTH, text);
+        show(sums == LENGTH && quotients == LENGTH,
+             "%-3s vectors of %d: + right in %d places, // in %d", mylib_type_name(type), LENGTH,
+             sums, quotients);
     }
 
     /* c64: the modulus of 3 + 4i is a real number. */
@@ -156,20 +153,15 @@ static void check_trace(mylib_device device)
     const int64_t shape[2] = {3, 4}, transposed[2] = {4, 3}, strides[2] = {8, 32};
     mylib_array array = {matrix, cpu, MYLIB_F64, 2, shape, NULL};
     double sum = 0;
-    char text[160];
     for (int i = 0; i < 3; i++)
         for (int j = 0; j < 4; j++)
             matrix[i][j] = i == j ? i + 0.5 : 99;
-    if (ok("trace", mylib_trace(device, NULL, &array, &sum))) {
-        snprintf(text, sizeof text, "trace of a 3 x 4 matrix = %g", sum);
-        show(sum == 4.5, text);
-    }
+    if (ok("trace", mylib_trace(device, NULL, &array, &sum)))
+        show(sum == 4.5, "trace of a 3 x 4 matrix = %g", sum);
     array.shape = transposed;
     array.strides = strides;
-    if (ok("trace", mylib_trace(device, NULL, &array, &sum))) {
-        snprintf(text, sizeof text, "trace of its transpose = %g", sum);
-        show(sum == 4.5, text);
-    }
+    if (ok("trace", mylib_trace(device, NULL, &array, &sum)))
+        show(sum == 4.5, "trace of its transpose = %g", sum);
 }
 
 /* Memory of the device itself: there and back, and computed with in place. */
@@ -224,13 +216,11 @@ static void check_errors(mylib_device device)
 static void check_fib(void)
 {
     uint64_t result = 0;
-    char text[160];
     if (ok("fib(10)", mylib_fib(10, &result)))
         show(result == 55, "fib(10) = 55");
-    if (ok("fib(93)", mylib_fib(93, &result))) {
-        snprintf(text, sizeof text, "fib(93) = %llu", (unsigned long long)result);
-        show(result == UINT64_C(12200160415121876738), text);
-    }
+    if (ok("fib(93)", mylib_fib(93, &result)))
+        show(result == UINT64_C(12200160415121876738), "fib(93) = %llu",
+             (unsigned long long)result);
     if (expect("fib(94)", mylib_fib(94, &result), MYLIB_ERR_OVERFLOW))
         show(1, "fib(94) does not fit, and says so");
 }

@@ -81,7 +81,6 @@ def take(name: str, x: Any) -> Any:
 
 
 def _gpu_of(values: Iterable[Any]) -> int:
-    """Returns the GPU that holds the arrays among the inputs, -1 for none."""
     return next((x._ordinal for x in values if isinstance(x, Array)), -1)
 
 
@@ -490,7 +489,6 @@ class Expression(core.ExpressionBase):
 
     @property
     def _caller(self) -> str:
-        """The name of the called function, for errors: a fused one, or `evaluate`."""
         return "evaluate" if self.__name__ == "expression" else self.__name__
 
     def _region(self, is_weak: tuple[bool, ...]) -> _Region:
@@ -504,7 +502,6 @@ class Expression(core.ExpressionBase):
         return region
 
     def _bind(self, args: tuple[Any, ...], named: Mapping[str, Any]) -> list[Any]:
-        """Returns the arguments in the order of the inputs."""
         names = self.inputs
         if not named and len(args) == len(names):
             return list(args)
@@ -618,7 +615,6 @@ class Expression(core.ExpressionBase):
             call.lower()
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
-        """Lets `core` compute further calls like this one."""
         if self._pairs or not call.region.is_direct or call.has_values:
             return
         name, axis, keepdims = self._graph.reduction or ("", None, False)

@@ -17,7 +17,6 @@
 BEGIN_WITHOUT_CHOICES
 BEGIN_EXPANDED
 
-/* Begins a mylib_block_reduce. */
 #define BLOCK_KERNEL(name) \
     static void name(ptrdiff_t n, char *result, const char *a, \
                      const char *b __attribute__((unused)))

@@ -524,7 +524,6 @@ MYLIB_LANES_BINARY(LANES_BINARY)
 #undef QUICK
 #endif
 
-/* All results of a function of one f16. */
 typedef struct half_table {
     _Atomic(int64_t) seen; /* elements; negative when filled */
     uint16_t result[65536];

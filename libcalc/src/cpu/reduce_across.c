@@ -97,7 +97,6 @@ void mylib_choose_across(mylib_reducer *r)
 
 /* ---- Rows ---------------------------------------------------------------------------------- */
 
-/* A value of the carrying type for each output of a strip. */
 typedef struct row {
     const char *data;
     int64_t stride;
@@ -115,7 +114,6 @@ typedef struct strip {
     int64_t fetched_nbytes, ahead;
 } strip;
 
-/* Returns the row of term t of the block: in a slot of `room`, or in the input. */
 static inline row load_row(const strip *s, int64_t t, int slot)
 {
     const mylib_reducer *r = s->r;
@@ -132,7 +130,6 @@ static inline row load_row(const strip *s, int64_t t, int slot)
     return (row){to, r->size};
 }
 
-/* Combines a with b in the slot; a may already be there. */
 static inline row combine_rows(const strip *s, row a, row b, int slot)
 {
     char *to = s->room + slot * s->nbytes;
@@ -207,7 +204,6 @@ static const char *narrow_rows(const strip *s, int64_t t, char *to)
     return to;
 }
 
-/* Returns the result of reduce_lane(), 256 rows at a time. */
 static row reduce_narrow(const strip *s)
 {
     const mylib_reducer *r = s->r;
@@ -269,7 +265,6 @@ static void reduce_columns(const strip *s, int64_t begin, int64_t end)
 
 /* ---- Tasks --------------------------------------------------------------------------------- */
 
-/* Returns the rows of `room` below the levels of the tree. */
 static int64_t room_rows(const mylib_reducer *r)
 {
     if (!r->is_narrow)

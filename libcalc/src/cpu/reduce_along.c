@@ -233,7 +233,6 @@ static void fill_panel(const mylib_reducer *r, source *s, int64_t block, int64_t
                          panel_of(r, s, k), s->panel + r->panel_nbytes);
 }
 
-/* Returns the size of buffer i; terms that are read in place need none. */
 static size_t buffer_nbytes(const mylib_reducer *r, int i)
 {
     int64_t terms = mylib_lesser(r->terms, MYLIB_BLOCK_TERMS);

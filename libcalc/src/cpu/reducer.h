@@ -75,7 +75,6 @@ typedef struct mylib_reducer {
 char *mylib_reducer_begin_task(mylib_reducer *r, mylib_row_data *row_data, size_t room_nbytes,
                                void **memory);
 
-/* Stores n results, converted from the carrying type, to out. */
 void mylib_reducer_store(const mylib_reducer *r, char *out, int64_t stride, const char *src,
                          int64_t n);
 
@@ -104,7 +103,6 @@ static inline int64_t input_size(const mylib_reducer *r, int k)
     return mylib_program_operand_size(&r->terms_of.program, 1 + k);
 }
 
-/* Returns the distance from the first term of input k to term t. */
 static inline int64_t term_offset(const mylib_reducer *r, int k, int64_t t)
 {
     const mylib_layout *l = r->layout;
@@ -128,7 +126,6 @@ static inline int nearest_reduced(const mylib_reducer *r, int k, int end)
     return nearest;
 }
 
-/* Returns how many of n terms from t on lie in one row of the innermost dimension. */
 static inline int64_t terms_in_row(const mylib_reducer *r, int64_t t, int64_t n)
 {
     const mylib_layout *l = r->layout;

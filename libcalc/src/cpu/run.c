@@ -89,7 +89,6 @@ static int pays_to_bypass(const mylib_program *p, const mylib_layout *l, int64_t
     return 1;
 }
 
-/* Returns the bytes that are read and written; a repeated operand counts each time. */
 static int64_t traffic(const mylib_program *p, const mylib_layout *l)
 {
     int64_t size = 0;
@@ -161,7 +160,6 @@ static int other_fast_dimension(const mylib_layout *l)
     return -1;
 }
 
-/* Returns the longest dimension, if the innermost one is short beside it, or -1. */
 static int long_dimension(const mylib_program *p, const mylib_layout *l)
 {
     int inner = l->ndim - 1, longest = inner;

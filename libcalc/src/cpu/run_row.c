@@ -168,7 +168,6 @@ void mylib_row_data_init(mylib_row_data *d, const mylib_row_program *rp, char *m
 
 /* ---- Running ------------------------------------------------------------------------------- */
 
-/* Runs a statement for n elements after the first `done` of the operands, to `out`. */
 static inline void call_kernel(const mylib_row_program *rp, const mylib_call *c, int64_t n,
                                char *out, char *const *data, int64_t done)
 {
@@ -211,7 +210,6 @@ void mylib_run_row(const mylib_row_program *rp, int64_t n, char **data)
         move_operands(rp, -done, data);
 }
 
-/* Returns the loop of the last statement, or NULL. */
 static mylib_line_loop *find_lines(const mylib_row_program *rp, const char *out)
 {
     const mylib_call *c = &rp->calls[rp->program->statements - 1];
@@ -222,7 +220,6 @@ static mylib_line_loop *find_lines(const mylib_row_program *rp, const char *out)
     return rp->cpu->lines((mylib_op)c->opcode, (mylib_type)c->to);
 }
 
-/* Runs whole lines past the cache, other elements as usual. */
 static void run_call_in_lines(const mylib_row_program *rp, const mylib_call *c,
                               mylib_line_loop *lines, int64_t n, char *const *data)
 {

@@ -38,7 +38,6 @@ typedef struct mylib_row_program {
     mylib_call few[MYLIB_FEW_CALLS];
 } mylib_row_program;
 
-/* Returns the bytes of the widest operand of a program, or `least` if that is more. */
 int64_t mylib_widest_size(const mylib_program *program, int64_t least);
 
 /*
@@ -80,7 +79,6 @@ void mylib_run_row_past_cache(const mylib_row_program *rp, int64_t n, char **dat
 /* With less traffic per thread, waking the thread costs more than it saves. */
 #define MYLIB_THREAD_MIN_NBYTES (1024 * 1024)
 
-/* Returns how many threads pay off for `nbytes` of traffic. */
 static inline int mylib_choose_threads(int64_t nbytes)
 {
     if (nbytes < 2 * MYLIB_THREAD_MIN_NBYTES)

@@ -24,7 +24,6 @@ typedef __m128i stream_vector;
 #define STREAM_VECTOR(p, v) _mm_stream_si128((stream_vector *)(p), v)
 #endif
 
-/* Copies bytes; the head and tail that do not fill an aligned vector are stored as usual. */
 static void stream_copy(char *dst, const char *src, size_t nbytes)
 {
 #if defined(STREAM_VECTOR)
@@ -75,7 +74,6 @@ static inline void stream_line(char *dst, const char *src)
 #define BINARY(op, s) LOOP(op, s, binary_loops_##s(op##_##s, 0, m, line, w, a, w, b, w))
 #define UNARY(op, s) LOOP(op, s, unary_loops_##s(op##_##s, 0, m, line, w, a, w))
 
-/* Lines of f16 are computed in f32, in registers too. */
 #if defined(HAS_V4)
 #define WIDEN(dst, src) _mm512_store_ps(dst, _mm512_cvtph_ps(_mm256_loadu_si256(src)))
 #define NARROW(src) _mm512_cvtps_ph(_mm512_load_ps(src), _MM_FROUND_TO_NEAREST_INT)

@@ -98,7 +98,6 @@ static int64_t truths_pairs(mylib_truths what, ptrdiff_t n, const char *p)
     return total;
 }
 
-/* Returns the bits of an element of at most 8 bytes that make it true. */
 NOINLINE static t_u64 truth_bits(mylib_type type)
 {
     const int is_float = type == MYLIB_F16 || type == MYLIB_F32 || type == MYLIB_F64;

@@ -6,13 +6,11 @@
 
 #include "cuda_internal.h"
 
-/* Tells whether operand k is contiguous along the columns, or has a single column. */
 static int is_contiguous(const mylib_layout *layout, int k, size_t size)
 {
     return layout->count == 1 || layout->strides[k][layout->ndim - 1] == (int64_t)size;
 }
 
-/* Tells whether the operand's vectors, of `nbytes` each, are aligned. */
 static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
 {
     return mylib_is_aligned_to(nbytes < 16 ? (int64_t)nbytes : 16, layout->data[k],

@@ -77,7 +77,6 @@ __device__ __forceinline__ void find_vector(const mylib_contiguous_args &args, i
     at = vector * n;
 }
 
-/* Tells whether this thread reads a vector. */
 __device__ __forceinline__ bool takes_vectors(const mylib_contiguous_args &args)
 {
     uint32_t block, thread;

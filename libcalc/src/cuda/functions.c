@@ -43,7 +43,6 @@ static int needs_packing(const mylib_statement *s, const mylib_layout *l, int k)
     return is_converted || !mylib_layout_is_contiguous(l, row, size_of(s, k));
 }
 
-/* Copies between operand k and its temporary memory. */
 static mylib_status move(const packing *p, const mylib_layout *piece, int k)
 {
     const mylib_statement *s = p->statement;

@@ -193,7 +193,6 @@ __global__ void __launch_bounds__(TABLED_THREADS)
 
 /* ---- Elementary functions of complex numbers ------------------------------------------------- */
 
-/* Reads element `at` of an operand. */
 template <typename T>
 __device__ __forceinline__ T read_complex(const mylib_function_args &args, int k, int64_t at)
 {

@@ -9,12 +9,10 @@
 
 _Static_assert(sizeof(mylib_fused_args) <= 4096, "what every GPU takes as arguments of a launch");
 
-/* Programs with more would not fit. */
 #define MAX_STATEMENTS (2 * MYLIB_FUSED_MAX_STATEMENTS)
 #define MAX_REGISTERS 256
 #define NONE (-1)
 
-/* The result of a statement, and its users. */
 typedef struct result {
     int16_t source[3]; /* the statement that computed the operand, if a register; else NONE */
     int16_t user;      /* the last statement that uses the result, as operand user_operand */
@@ -153,7 +151,6 @@ static int is_droppable(const fusion *f, int i)
 
 /* ---- Operands ------------------------------------------------------------------------------ */
 
-/* Adds a constant to the launch: an element of type `from`, converted to `to`. */
 static int add_constant(fusion *f, const void *value, mylib_type from, mylib_type to)
 {
     unsigned char bytes[16], converted[16];
@@ -180,7 +177,6 @@ static int add_constant(fusion *f, const void *value, mylib_type from, mylib_typ
     return MYLIB_FUSED_CONSTANT + c;
 }
 
-/* Sets operand k of the launch's statement t to operand o of statement i, if it fits. */
 static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
 {
     const mylib_program *p = f->program;
@@ -225,7 +221,6 @@ static mylib_fused_statement *new_statement(fusion *f, int opcode)
     return t;
 }
 
-/* Frees the registers whose last use is statement i. */
 static void free_operands(fusion *f, int i)
 {
     for (int o = 0; o < f->program->statement[i].operands; o++) {
@@ -238,7 +233,6 @@ static void free_operands(fusion *f, int i)
     }
 }
 
-/* Adds statement i; returns false if it does not fit. */
 static int add_statement(fusion *f, int i)
 {
     const mylib_program *p = f->program;
@@ -291,7 +285,6 @@ static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k,
            mylib_is_aligned_to(size * mylib_fused_group(args), l->data[k], inner, l->strides[k]);
 }
 
-/* Numbers the rows of the layout, and takes the strides of all operands. */
 static void begin_walk(mylib_fused_args *args, const mylib_layout *l)
 {
     mylib_walk_begin(&args->walk, l);
@@ -410,7 +403,6 @@ static int is_long(mylib_fused_args *args)
            (args->statements >= MYLIB_FUSED_CHAIN_STATEMENTS && kept > 0 && is_chain(args));
 }
 
-/* Sets the threads of a thread block: as many as shared memory allows. */
 static void set_threads(mylib_fused_args *args)
 {
     args->threads = args->streamed ? MYLIB_FUSED_STREAMED_THREADS : MYLIB_FUSED_MOST_THREADS;
@@ -531,7 +523,6 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
 
 /* ---- Reductions ---------------------------------------------------------------------------- */
 
-/* Enough thread blocks to fill the largest GPU. */
 #define ENOUGH_BLOCKS 2048
 #define MOST_PARTS 65535 /* the limit of a grid's second dimension */
 

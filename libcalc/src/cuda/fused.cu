@@ -56,7 +56,6 @@ template <int WAY>
 struct position : std::conditional_t<IS_FLAT<WAY>, flat_position, spaced_position> {
 };
 
-/* Returns the address in operand k of a thread's first spaced element. */
 __device__ __forceinline__ char *first_of(const fused_args &args, const spaced_position &at, int k)
 {
     return args.data[k] + mylib_fused_row(&args, k, at.row) + at.column * args.column_stride[k];
@@ -77,7 +76,6 @@ template <typename T> __device__ __forceinline__ int group_step(int size)
 {
     return (int)blockDim.x * (G<T> * size);
 }
-/* Returns the number of elements from a thread's first group to the end. */
 template <typename T, int WAY>
 __device__ __forceinline__ int64_t elements_left(const fused_args &args)
 {
@@ -284,7 +282,6 @@ template <typename T> __device__ __forceinline__ void copy_words(const T &from, 
     }
 }
 
-/* Reads an operand into x and keeps `other`. */
 template <typename T, int WAY>
 __device__ __forceinline__ void
 read_operand(const fused_args &args, int operand, const position<WAY> &at,
@@ -343,7 +340,6 @@ __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
     }
 }
 
-/* Computes x = opcode(x, y) by a call. */
 template <typename T, int WAY>
 __device__ __forceinline__ void call_with(const fused_args &args, int opcode, const uint4 *own,
                                           T (&x)[N<T, WAY>], const T (&y)[N<T, WAY>])
@@ -526,7 +522,6 @@ __device__ __forceinline__ uint32_t run_from(const fused_args &args, uint32_t st
     return run_alike<OP, 0, SECOND>(args, statement, at_byte, kept, x);
 }
 
-/* Runs a chain. */
 template <typename T>
 __device__ __forceinline__ void
 run_chain(const fused_args &args, const kept_inputs<T, FLAT_CHAIN> &kept, T (&x)[N<T, FLAT_CHAIN>])
@@ -553,7 +548,6 @@ run_chain(const fused_args &args, const kept_inputs<T, FLAT_CHAIN> &kept, T (&x)
     }
 }
 
-/* Stores the results as elements of type R. */
 template <typename T, typename R, int WAY>
 __device__ __forceinline__ void write_result(const fused_args &args, const position<WAY> &at,
                                              const T (&x)[N<T, WAY>])
@@ -746,7 +740,6 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
 
 template <typename T, int WAY> constexpr int BLOCKS_AT_ONCE = N<T, WAY> / ROWS;
 
-/* Returns the address of a reduction's values in shared memory, after the masks. */
 template <typename T, int WAY> __device__ __forceinline__ T *reduced_values(const fused_args &args)
 {
     return (T *)(masks_of<WAY>(args) + blockDim.x);
@@ -771,7 +764,6 @@ template <typename F, typename T> __device__ __forceinline__ T reduce_lanes(F f,
     return reduce_vectors(f, x);
 }
 
-/* Returns the number of blocks in a thread block's part. */
 template <typename T, int WAY> __device__ __forceinline__ int blocks_of_part(const fused_args &args)
 {
     const int most = args.sets * BLOCKS_AT_ONCE<T, WAY>;
@@ -796,7 +788,6 @@ struct sharing {
     }
 };
 
-/* Finds the elements of a round. */
 template <typename T, int WAY>
 __device__ __forceinline__ position<WAY> position_of_round(const fused_args &args, int round)
 {
@@ -831,7 +822,6 @@ __device__ __forceinline__ position<WAY> position_of_round(const fused_args &arg
     return at;
 }
 
-/* Writes a thread's terms to the tile. */
 template <typename T, int WAY>
 __device__ __forceinline__ void write_terms(const fused_args &args, int count,
                                             const T (&x)[N<T, WAY>])
@@ -844,7 +834,6 @@ __device__ __forceinline__ void write_terms(const fused_args &args, int count,
             *(T *)(tile + at * (int)sizeof(T) + (at * args.row_factor >> 20) * args.gap) = x[i];
 }
 
-/* Stores the result of a thread block's part of an output. */
 template <typename T>
 __device__ __forceinline__ void store_part(const fused_args &args, int32_t output, T value)
 {

@@ -150,7 +150,6 @@ static mylib_status ring_of(int device, ring **ring_ret)
     return st;
 }
 
-/* Spare pinned buffers of SMALL_NBYTES. */
 #define SPARE_BUFFERS 8
 static _Atomic(char *) spare_buffer[SPARE_BUFFERS];
 
@@ -212,7 +211,6 @@ static mylib_status wait_for_words(uint64_t *words, int count, void *stream)
     return MYLIB_OK;
 }
 
-/* Waits for calls that use the buffers. */
 static void free_staging(void)
 {
     for (int i = 0; i < SPARE_BUFFERS; i++) {
@@ -294,7 +292,6 @@ static int is_pinned(const char *begin, const char *end)
     return pinned;
 }
 
-/* Returns the address of an element of operand k, and writes its indices. */
 static char *element_at(const mylib_layout *l, int k, int64_t number, int64_t *index)
 {
     char *at = l->data[k];
@@ -343,7 +340,6 @@ static int64_t piece_at(const job *j, int64_t p, int64_t *n)
     return p / j->row_pieces * j->row + at;
 }
 
-/* Returns the GPU's address for a piece of host operand k. */
 static char *gpu_side(const job *j, const slot *s, int k, int64_t begin)
 {
     if (j->copies_bytes)
@@ -492,7 +488,6 @@ static mylib_status finish_piece(const job *j, slot *s)
     return MYLIB_OK;
 }
 
-/* Streams pieces through a worker's own slots until none is left. */
 static mylib_status stream_through(job *j, slot *slots)
 {
     int turn = 0;

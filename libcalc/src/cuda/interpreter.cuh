@@ -119,7 +119,6 @@ template <typename T> __device__ T truncate(t_f64 x);
 MYLIB_SET_INT(TRUNCATE, )
 #undef TRUNCATE
 
-/* Converts a value between stored types, as mylib_map_as() does. */
 template <typename T, typename S> __device__ __forceinline__ T convert(S x)
 {
     constexpr element_class t = class_of<T>::value, s = class_of<S>::value;

@@ -44,7 +44,6 @@ static allocation *ledger_find(const void *ptr)
     return &ledger[i];
 }
 
-/* Returns false if the host is out of memory. */
 static int ledger_add(allocation entry)
 {
     int fits = 1;
@@ -70,7 +69,6 @@ static int ledger_add(allocation entry)
     return fits;
 }
 
-/* Returns false if this device has no entry for the address. */
 static int ledger_remove(int device, const void *ptr, allocation *entry_ret)
 {
     pthread_mutex_lock(&ledger_lock);
@@ -246,7 +244,6 @@ static void *take_spare(int device, size_t nbytes)
     return ptr;
 }
 
-/* Keeps a block as spare; returns the spare block that it replaces, or NULL. */
 static void *make_spare(const allocation *piece)
 {
     static unsigned turn;

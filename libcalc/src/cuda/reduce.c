@@ -231,8 +231,8 @@ static int choose_short(mylib_reduce_args *args)
     const int64_t size = args->input_size[0], nbytes = args->terms * size;
     const int is_exact = count_exact(args) >= args->terms;
     const int64_t most_nbytes = MYLIB_SHORT_TILE / (is_exact && size < 4 ? 16 : 8);
-    if (args->inputs != 1 || args->op != 0 || args->terms < 2 || inner < 0 ||
-        args->outputs < ENOUGH_WARPS || nbytes > most_nbytes || !are_contiguous(args))
+    if (args->inputs != 1 || args->terms < 2 || inner < 0 || args->outputs < ENOUGH_WARPS ||
+        nbytes > most_nbytes || !are_contiguous(args))
         return 0;
     const int64_t stride = args->in_strides[0][inner];
     if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_rows(args)))
@@ -571,10 +571,11 @@ static int64_t most_few(const mylib_reduce_args *args)
 /* Tells whether there are few terms of many outputs, and not in short rows, which have a kernel. */
 static int is_few(int device, const mylib_reduce_args *args)
 {
-    mylib_reduce_args chosen = *args;
+    mylib_reduce_args chosen;
     if (args->inputs != 1 || args->op != 0 || args->terms < 2 || args->outputs < LEAST_OUTPUTS ||
         args->outputs > INT32_MAX || args->terms > most_few(args))
         return 0;
+    chosen = *args;
     choose_way(device, &chosen);
     return chosen.way != MYLIB_REDUCE_SHORT;
 }

@@ -16,7 +16,7 @@ typedef struct few {
     mylib_statement statement[MOST_STATEMENTS];
     mylib_op op;
     mylib_type type, carrier;
-    int terms;
+    int terms, is_in_order, next; /* next: the term to combine, if they keep their order */
 } few;
 
 /* Adds a statement of `type`; its result goes to the register `target`. */
@@ -47,7 +47,8 @@ static mylib_value convert(few *f, mylib_value v, mylib_type type, int target)
 static mylib_value combine(few *f, int first, int apart, int target)
 {
     if (first + apart >= f->terms) {
-        const mylib_value term = {MYLIB_VALUE_INPUT, f->program.input_type[first], (uint16_t)first};
+        const int k = f->is_in_order ? f->next++ : first;
+        const mylib_value term = {MYLIB_VALUE_INPUT, f->program.input_type[k], (uint16_t)k};
         /* No register holds elements of two sizes at once. */
         const int between = f->type == f->carrier ? target : target + 1;
         return convert(f, convert(f, term, f->type, between), f->carrier, target);
@@ -56,18 +57,6 @@ static mylib_value combine(few *f, int first, int apart, int target)
     pair[0] = combine(f, first, 2 * apart, target);
     pair[1] = combine(f, first + apart, 2 * apart, target + 1);
     return add_statement(f, (int)f->op, f->carrier, target, 2, pair);
-}
-
-/* Combines all terms from the first to the last: earlier ones prevail. */
-static mylib_value combine_in_order(few *f)
-{
-    mylib_value pair[2];
-    pair[0] = combine(f, 0, f->terms, 0);
-    for (int i = 1; i < f->terms; i++) {
-        pair[1] = combine(f, i, f->terms, 1);
-        pair[0] = add_statement(f, (int)f->op, f->carrier, 0, 2, pair);
-    }
-    return pair[0];
 }
 
 /* Sets operand k of l to the term of that number, in C order, of each output. */
@@ -92,6 +81,7 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
 
     /* Integers wrap around in any type. */
     f.carrier = terms->carrier <= MYLIB_U64 ? out_type : terms->carrier;
+    f.is_in_order = mylib_is_in_order(reduction, f.carrier);
     f.program.statement = f.statement;
     f.program.result_type = (uint8_t)out_type;
     for (int d = kept_ndim; d < layout->ndim; d++)
@@ -100,7 +90,7 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
         const int has_result = done > 0; /* of earlier terms: the first operand of the rest */
         f.terms = (int)mylib_lesser(has_result + count - done, MYLIB_FEW_TERMS);
         f.program.inputs = f.terms;
-        f.program.statements = f.program.registers = 0;
+        f.program.statements = f.program.registers = f.next = 0;
         mylib_layout_begin(&l, layout, 1 + f.terms);
         l.ndim = kept_ndim;
         l.count = layout->count / count;
@@ -114,9 +104,7 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
             else
                 set_term(&l, k, layout, kept_ndim, done++);
         }
-        const mylib_value value =
-            mylib_is_in_order(reduction, f.carrier) ? combine_in_order(&f) : combine(&f, 0, 1, 0);
-        (void)convert(&f, value, out_type, 0);
+        (void)convert(&f, combine(&f, 0, 1, 0), out_type, 0);
         f.statement[f.program.statements - 1].target = MYLIB_TARGET_OUT;
         mylib_layout_simplify(&l);
         RETURN_IF_ERROR(mylib_cuda_map(device, stream, &f.program, &l, operand_names));

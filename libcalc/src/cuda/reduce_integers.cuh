@@ -99,7 +99,6 @@ struct spaced_columns {
     int count;
 };
 
-/* Loads a vector, as words. */
 template <typename S>
 __device__ __forceinline__ void load_words(const char *p, uint32_t (&words)[4])
 {

@@ -23,7 +23,6 @@ __device__ __forceinline__ C reduce_terms(F f, const C (&x)[N], int count)
     });
 }
 
-/* Returns the distance between the terms of a lane. */
 template <typename F> constexpr int APART = IN_RUNS<F> ? 1 : LANES;
 
 /* A lane's terms: `begin` to `end` - 1. */

@@ -60,7 +60,6 @@ template <typename C> __device__ __forceinline__ C product(C a, C b)
     return meaning<MYLIB_OP_multiply, C>::apply(a, b);
 }
 
-/* Tells whether S is an integer or bool. */
 template <typename S>
 constexpr bool IS_WHOLE =
     class_of<S>::value == SIGNED || class_of<S>::value == UNSIGNED || class_of<S>::value == BOOL;
@@ -181,7 +180,6 @@ __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
 
 /* ---- Places -------------------------------------------------------------------------------- */
 
-/* Returns the address of an output's first term. */
 __device__ __noinline__ const char *first_term(const reduce_args &args, int k, uint32_t output)
 {
     const char *p = args.in[k];
@@ -221,7 +219,6 @@ __device__ __forceinline__ int32_t limit_size(int64_t size)
     return size < INT32_MAX ? (int32_t)size : INT32_MAX;
 }
 
-/* Returns the address of an output. */
 __device__ __noinline__ char *place_of(const reduce_args &args, uint32_t output)
 {
     char *p = args.out;

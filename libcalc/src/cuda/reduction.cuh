@@ -63,7 +63,6 @@ struct combine_any {
     }
 };
 
-/* Returns the least number of an integer type. */
 template <typename C> __device__ __forceinline__ C lowest_of()
 {
     return (C)-1 < (C)0 ? (C)((uint64_t)1 << (8 * sizeof(C) - 1)) : (C)0;

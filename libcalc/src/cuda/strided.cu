@@ -129,7 +129,6 @@ __device__ __forceinline__ char *address_of(const mylib_strided_args &args, int 
     return args.data[k] + mylib_strided_row(&args, k, row) + column * args.column_stride[k];
 }
 
-/* Finds the first elements of a thread's groups in operand k. */
 template <typename T>
 __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int k,
                                             const position<T> &at, char *(&p)[strided<T>::VECTORS])
@@ -351,7 +350,6 @@ __device__ __forceinline__ void read_early(const mylib_strided_args &args, const
     second.join(args, 2, q, y);
 }
 
-/* Reads groups of equally spaced elements. */
 template <typename T>
 __device__ __forceinline__ void
 read_elements(const mylib_strided_args &args, int k, const position<T> &at,
@@ -387,7 +385,6 @@ read_mask(const mylib_strided_args &args, int k, const position<T> &at,
         x[i] = convert<T>((t_u8)(bytes[i] != 0));
 }
 
-/* Reads groups whose elements are all the same. */
 template <typename T>
 __device__ __forceinline__ void
 read_rows(const position<T> &at, char *const (&p)[strided<T>::VECTORS], T (&x)[strided<T>::N])
@@ -404,7 +401,6 @@ read_rows(const position<T> &at, char *const (&p)[strided<T>::VECTORS], T (&x)[s
     }
 }
 
-/* Reads one value for all elements. */
 template <typename T>
 __device__ __forceinline__ void read_uniform(const char *p, T (&x)[strided<T>::N])
 {
@@ -429,7 +425,6 @@ template <typename T> __device__ __forceinline__ T *own_place(unsigned char *sha
     return (T *)shared + i * THREADS + anew(threadIdx.x);
 }
 
-/* Converts a condition to 1 or 0. */
 template <typename T, typename S, bool IS_MASK>
 __device__ __forceinline__ T read_converted(const char *p)
 {
@@ -576,7 +571,6 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
 
 /* ---- Writing ------------------------------------------------------------------------------- */
 
-/* Returns the accumulator as an element of the output. */
 template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
 {
     if constexpr (sizeof(R) == sizeof(T) || class_of<R>::value == BOOL)
