@@ -55,7 +55,7 @@ static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, myli
     args->kept_ndim = kept_ndim;
     args->ndim = layout->ndim;
     args->out = layout->data[0];
-    args->outputs = args->terms = 1;
+    args->outputs = args->terms = args->tiles = 1;
     for (int d = 0; d < args->ndim; d++) {
         args->shape[d] = layout->shape[d];
         args->out_strides[d] = layout->strides[0][d];

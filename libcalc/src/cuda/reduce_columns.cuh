@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
     /* Output j of a thread is at.begin + wanted + j * apart. */
     const int apart = W > 1 && args.is_spaced ? 1 << side : 1;
     const int64_t wanted = (group << side) * W + (apart > 1 ? t : t * W);
-    const bool is_row = args.row_outputs == args.shape[args.kept_ndim - 1];
+    const bool is_row = W > 1 && args.row_outputs == args.shape[args.kept_ndim - 1];
     const char *first[W == 1 ? 2 : W];
 #pragma unroll
     for (int j = 0; j < W; j++) {
