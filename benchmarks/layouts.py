@@ -5,6 +5,7 @@ Each contender has a new result; "fused" and "compiled" are the peers' compiled 
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -125,6 +126,26 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
         views=(("x", "p"), ("m", "q"), ("s", "t")),
         nbytes=15 * pixels,
     )
+    scaled, named = "(a + b) / c * 0.5 + 1", "local_dict=dict(a=a, b=b, c=c)"
+    yield GpuCase(
+        "gpu layouts",
+        "images u1: (x + m) / s * 0.5 + 1 to u1",
+        goals=no_slower,
+        statement=f"xp.evaluate('{scaled}', out=out, casting='unsafe', {named})",
+        peers=(("PyTorch", f"({scaled}).to(xp.uint8)"), ("CuPy", f"({scaled}).astype('u1')")),
+        arrays=vectors("a", "u1", *shape) + vectors("bc", "f4", 3),
+        expected=lambda a, b, c: ((a + b) / c * np.float32(0.5) + 1).astype("u1"),
+    )
+    for terms, type_ in itertools.product((3, 24), ("f4", "f8", "i8", "c8")):
+        n = math.isqrt(nbytes // np.dtype(type_).itemsize // terms)
+        yield GpuCase(
+            "gpu layouts",
+            f"sum of {terms} terms, a[:, 1:-1, 1:-1] along axis 0 {type_}",
+            goals=no_slower,
+            statement="xp.sum(a[:, 1:-1, 1:-1], axis=0)",
+            arrays=vectors("a", type_, terms, n, n),
+            tolerance=1e-6,
+        )
     planes = (images, 3, *shape[1:3])
     for name, given, text, permuted in (
         ("to planes", shape, "xp.moveaxis(a, 3, 1)", "a.permute(0, 3, 1, 2)"),
