@@ -122,4 +122,5 @@ class _Info:
 
 
 def __array_namespace_info__() -> _Info:
+    """Describes the namespace, as the array API standard requires."""
     return _Info()

@@ -378,7 +378,7 @@ static inline int mylib_is_same_place(mylib_device a, mylib_device b)
     return a.kind == b.kind && a.index == b.index;
 }
 
-/* All arrays have to be where 'device' computes, except host scalars.  names[k] is that of in[k]. */
+/* All arrays have to be where 'device' computes, but host scalars.  names[k] is that of in[k]. */
 mylib_status mylib_check_places(mylib_device device, const mylib_array *out, const mylib_array *in,
                                 int inputs, const char *const *names);
 

@@ -218,8 +218,8 @@ static void test_dense(rng *r)
 }
 
 /*
- * Few terms of each output, which are combined as a program if there are enough outputs: terms apart,
- * in two dimensions, and side by side; views with gaps and backwards.
+ * Few terms of each output, which are combined as a program if there are enough outputs: apart, in
+ * two dimensions, and side by side; views with gaps and backwards.
  */
 static void test_few(rng *r)
 {

@@ -122,8 +122,8 @@ static inline int mylib_is_in_order(int reduction, int carrier)
 }
 
 /*
- * Does what mylib_cuda_reduce() does for terms of one input, without an op: at most MYLIB_FEW_TERMS,
- * or any number that mylib_is_in_order() (reduce_few.c).
+ * Does what mylib_cuda_reduce() does for terms of one input, without an op: MYLIB_FEW_TERMS or
+ * less, or any number that mylib_is_in_order() (reduce_few.c).
  */
 #define MYLIB_FEW_TERMS 16
 mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction reduction,

@@ -263,7 +263,7 @@ static int choose_short(mylib_reduce_args *args)
 
 /*
  * Divides the outputs into tiles of thread blocks that have `most` each.  A tile has outputs of one
- * row, which are equally spaced, unless the rows are so short that much of the tiles would be empty.
+ * row, which are equally spaced, unless rows are so short that much of the tiles would be empty.
  */
 static int has_tiles_of_rows(mylib_reduce_args *args, int64_t most)
 {

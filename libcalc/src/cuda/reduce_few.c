@@ -8,7 +8,7 @@
 
 #include "../counting.h"
 
-/* A statement converts each term to its type and to the carrying type, and one combines each pair. */
+/* One converts each term to its type, one to the carrying type, and one combines each pair. */
 #define MOST_STATEMENTS (3 * MYLIB_FEW_TERMS)
 
 typedef struct few {

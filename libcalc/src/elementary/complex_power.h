@@ -251,8 +251,8 @@ MYLIB_FN_APART t_c128 power_c128(t_c128 z, t_c128 w)
     return power_by_log(z, w);
 }
 /*
- * In f64: where the exponent and the turn have errors below 2^-44, and so the parts ones of 2^-36 if
- * they are not far smaller than the modulus.
+ * In f64: where the exponent and the turn have errors below 2^-44, and so the parts ones of 2^-36
+ * if they are not far smaller than the modulus.
  */
 MYLIB_FN t_quick_c64 power_quick_c64(t_c64 z, t_c64 w)
 {
@@ -264,9 +264,8 @@ MYLIB_FN t_quick_c64 power_quick_c64(t_c64 z, t_c64 w)
     const double sizes = (magnitude(w.re) + magnitude(w.im)) * (magnitude(log_r) + magnitude(turn));
     const int is_easy = (sizes < 64) & (square > 0) & (square < 0x1p300);
     const double e = exp_within(is_easy ? a : 0), re = e * cos_near(b), im = e * sin_near(b);
-    const double least = 0x1p-8 * e;
-    return quick_parts(re, im, 0x20000,
-                       (magnitude(re) < least) | (magnitude(im) < least) | !is_easy);
+    const int is_small = magnitude(re) < 0x1p-8 * e, im_is_small = magnitude(im) < 0x1p-8 * e;
+    return quick_parts(re, im, 0x20000, is_small | im_is_small | !is_easy);
 }
 MYLIB_FN t_c64 power_c64(t_c64 z, t_c64 w)
 {
