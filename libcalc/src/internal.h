@@ -318,11 +318,12 @@ static inline void mylib_layout_begin_row(mylib_layout *layout, int64_t n, int o
     memset(layout->is_host_scalar, 0, sizeof layout->is_host_scalar);
 }
 
-/* Sets operand k: to operand j of a layout of the same dimensions; */
+/*
+ * Set operand k to operand j of a layout of the same dimensions; to contiguous elements of 'size'
+ * bytes, in the layout's order; or to one element of host memory.
+ */
 void mylib_layout_set_operand(mylib_layout *layout, int k, const mylib_layout *from, int j);
-/* to contiguous elements of 'size' bytes, in the layout's order; */
 void mylib_layout_set_contiguous(mylib_layout *layout, int k, char *data, size_t size);
-/* to one element of host memory. */
 void mylib_layout_set_constant(mylib_layout *layout, int k, const void *value);
 
 /*
@@ -490,7 +491,7 @@ static inline void mylib_cpu_pause(void)
 #endif
 }
 
-/* Of the calling thread, which counts. */
+/* Returns how many threads the calling thread may use, including itself. */
 int mylib_cpu_threads(void);
 
 /*

@@ -222,6 +222,7 @@ __device__ __noinline__ t_c128 compute_complex(int opcode, t_c128 a, t_c128 b)
     return a;
 }
 
+/* Computes the functions of c64 that have no kernel of their own. */
 __device__ __forceinline__ t_quick_c64 compute_quick(int opcode, t_c64 a, t_c64 b)
 {
     switch (opcode) {

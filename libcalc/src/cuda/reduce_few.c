@@ -8,7 +8,7 @@
 
 #include "../counting.h"
 
-/* One converts each term to its type, one to the carrying type, and one combines each pair. */
+/* Two convert a term, to its type and to the carrying type; one combines it, or stores all. */
 #define MOST_STATEMENTS (3 * MYLIB_FEW_TERMS)
 
 typedef struct few {
