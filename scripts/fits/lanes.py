@@ -35,25 +35,21 @@ def odd(function: Callable[[mp.mpf], mp.mpf], largest: mp.mpf, n: int) -> Row:
     )
 
 
-def centers() -> list[mp.mpf]:
-    """1 / c for the middle c of each sixteenth of the significands from 49/64 on; 1 of that of 1.
+def parts() -> list[tuple[mp.mpf, mp.mpf, mp.mpf]]:
+    """The ends of each sixteenth of the significands from 3/4 to 3/2, and 1 / c for its middle c.
 
-    The sixteenths are of the bits of f32: half as wide below 1.
+    In the part of 1, c is 1.
     """
-    inverses = []
+    rows = []
     for i in range(16):
-        ends = [mp.mpf(n) for n in (2 * i - 15, 2 * i - 13)]
-        low, high = (1 + e / (64 if e < 0 else 32) for e in ends)
-        inverses.append(mp.mpf(1) if i == 7 else nearest(2 / (low + high)))
-    return inverses
+        low, high = (mp.mpf(3 * (16 + n)) / 64 for n in (i, i + 1))
+        rows.append((low, high, mp.mpf(1) if low < 1 < high else nearest(2 / (low + high))))
+    return rows
 
 
 def bounds_of_rest() -> tuple[mp.mpf, mp.mpf]:
     """The least and largest r = m / c - 1."""
-    rests = []
-    for i, inverse in enumerate(centers()):
-        ends = [mp.mpf(n) for n in (2 * i - 15, 2 * i - 13)]
-        rests += [(1 + e / (64 if e < 0 else 32)) * inverse - 1 for e in ends]
+    rests = [end * inverse - 1 for low, high, inverse in parts() for end in (low, high)]
     return min(rests) * ABOVE, max(rests) * ABOVE
 
 
@@ -98,7 +94,7 @@ def main() -> None:
     tenth = mp.mpf(1) / 32 * ABOVE
     estimate = mp.mpf(2) ** -13
     tangents, values, widest = angles()
-    inverses = centers()
+    inverses = [inverse for _, _, inverse in parts()]
     rows: dict[str, Row] = {
         "(2^f - 1) / f, relative to 2^f": fit(slope_2, -tenth, tenth, range(4), lambda f: f),
         "(2^f - 1) / f": fit(slope_2, -tenth, tenth, range(5), lambda f: 1 / slope_2(f)),

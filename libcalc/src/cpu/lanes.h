@@ -250,64 +250,74 @@ LANES(cosh, is_beyond_limit(x, 89))
 /* ---- Logarithms ---------------------------------------------------------------------------- */
 
 /*
- * x = 2^k m, with m between 49/64 and 49/32.  This range is cut into 16 parts, and the table has 1
- * / c for the middle c of each.  Then r = m / c - 1, |r| <= 1/32, and log x = k log 2 + log c +
+ * x = 2^k m, with m between 3/4 and 3/2.  This range is cut into 16 parts, and the table has 1 / c
+ * for the middle c of each.  Then r = m / c - 1, |r| <= 1/32, and log x = k log 2 + log c +
  * log(1 + r).  In the part of 1, c is 1, so r keeps all bits.
  */
 static const double lanes_inverses[16] = {
-    32. / 25, 32. / 26, 32. / 27, 32. / 28, 32. / 29, 32. / 30, 32. / 31, 32. / 32,
-    32. / 34, 32. / 36, 32. / 38, 32. / 40, 32. / 42, 32. / 44, 32. / 46, 32. / 48,
+    0x1.4afd6a052bf5bp0,  0x1.3813813813814p0,  0x1.27350b8812735p0,
+    0x1.1811811811812p0,  0x1.0a6810a6810a7p0,  0x1p0,
+    0x1.e573ac901e574p-1, 0x1.d0cb58f6ec074p-1, 0x1.bdd2b899406f7p-1,
+    0x1.ac5701ac5701bp-1, 0x1.9c2d14ee4a102p-1, 0x1.8d3018d3018d3p-1,
+    0x1.7f405fd017f4p-1,  0x1.724287f46debcp-1, 0x1.661ec6a5122f9p-1,
+    0x1.5ac056b015acp-1,
 };
 static const double lanes_log2[16] = {
-    -0x1.6cb0f6865c8ebp-2, -0x1.32bfee370ee6ap-2, -0x1.f5fd8a9063e32p-3, -0x1.8a8980abfbd3p-3,
-    -0x1.22dadc2ab3496p-3, -0x1.7d60496cfbb4bp-4, -0x1.77394c9d958dp-5,  0x0p0,
-    0x1.663f6fac91318p-4,  0x1.5c01a39fbd68bp-3,  0x1.fbc16b902680dp-3,  0x1.49a784bcd1b8ap-2,
-    0x1.91bba891f170ap-2,  0x1.d6753e032ea0ep-2,  0x1.0c10500d63aa7p-1,  0x1.2b803473f7ad2p-1,
+    -0x1.7b89f02cf2aafp-2, -0x1.249cd2b13cd6fp-2, -0x1.a5094b54d2828p-3,
+    -0x1.097e38ce6064ep-3, -0x1.d6ebd1f1fec14p-5, 0x0p0,
+    0x1.3aa2fdd27f1bfp-4,  0x1.1dcd197552b7dp-3,  0x1.98edd077e70e1p-3,
+    0x1.0790adbb03009p-2,  0x1.406463b1b0448p-2,  0x1.771d2ba7efb3cp-2,
+    0x1.abe18797f1f4ap-2,  0x1.ded3fd442364cp-2,  0x1.0809cf27f703dp-1,
+    0x1.1fde3d30e8127p-1,
 };
 static const double lanes_log[16] = {
-    -0x1.f991c6cb3b37ap-3, -0x1.a93ed3c8ad9e5p-3, -0x1.5bf406b543dbp-3, -0x1.1178e8227e47ap-3,
-    -0x1.9335e5d594988p-4, -0x1.08598b59e3a06p-4, -0x1.0415d89e7444p-5, 0x0p0,
-    0x1.f0a30c01162a8p-5,  0x1.e27076e2af2eap-4,  0x1.5ff3070a793d6p-3, 0x1.c8ff7c79a9a2p-3,
-    0x1.1675cababa60fp-2,  0x1.4618bc21c5ec2p-2,  0x1.739d7f6bbd007p-2, 0x1.9f323ecbf984dp-2,
+    -0x1.07138604d5864p-2, -0x1.95a5adcf70182p-3, -0x1.23d712a49c201p-3,
+    -0x1.700d30aeac0e8p-4, -0x1.466aed42de3f9p-5, 0x0p0,
+    0x1.b42dd711971b9p-5,  0x1.8c345d6319b23p-4,  0x1.1b72ad52f67a2p-3,
+    0x1.6d60fe719d21bp-3,  0x1.bc286742d8cd4p-3,  0x1.0402594b4d041p-2,
+    0x1.2895a13de86a4p-2,  0x1.4be5f957778a1p-2,  0x1.6e08eaa2ba1e4p-2,
+    0x1.8f11e873662c8p-2,
 };
 static const double lanes_log10[16] = {
-    -0x1.b721cd17157e3p-4, -0x1.715d0ce367afdp-4, -0x1.2e3a740b7800dp-4, -0x1.db11ed766abf1p-5,
-    -0x1.5e3966b7e9294p-5, -0x1.cb38fccd8bfdap-6, -0x1.c3d0837784c3ap-7, 0x0p0,
-    0x1.af5f92b00e611p-6,  0x1.a30a9d609efedp-5,  0x1.31b3055c4711ap-4,  0x1.8cf183886480bp-4,
-    0x1.e3bc1ab0e1ap-4,    0x1.1b3e71ec94f7ap-3,  0x1.42c7e7fe3fc02p-3,  0x1.68a288b60b7fdp-3,
+    -0x1.c902a19e65114p-4, -0x1.605735ee985f4p-4, -0x1.fafa6d397efdbp-5,
+    -0x1.3faf7c6630614p-5, -0x1.1b85d6044e9bbp-6, 0x0p0,
+    0x1.7adc3df3b1ff3p-6,  0x1.58238eeb353dcp-5,  0x1.ec6647eb5880bp-5,
+    0x1.3d5d335c53178p-4,  0x1.81ca63d05a448p-4,  0x1.c3aea4a5c6effp-4,
+    0x1.019c2a064b487p-3,  0x1.204881dee8777p-3,  0x1.3def0e6dfdf85p-3,
+    0x1.5aa0b4b0988fap-3,
 };
 typedef struct t_lanes_split {
     __m512d k, r;
     __m512i index;
 } t_lanes_split;
+/* Of |x|. */
 static ALWAYS_INLINE t_lanes_split split_lanes(__m512d x)
 {
-    const uint64_t first = 0x3fe8800000000000;
-    const __m512i above = _mm512_add_epi64(bits_of_f64s(x), all_u64(0x3ff0000000000000 - first));
-    const __m512i offset = _mm512_and_si512(above, all_u64(0x000fffffffffffff));
-    const __m512i index = _mm512_srli_epi64(above, 48);
-    const __m512d m = f64s_of_bits(_mm512_add_epi64(offset, all_u64(first)));
-    const t_lanes_split split = {_mm512_getexp_pd(f64s_of_bits(above)),
+    /* 4/3 is rounded down: numbers just below 3/2 do not become 2. */
+    const __m512d scaled = x * all_f64(0x1.5555555555555p0);
+    const __m512d m = _mm512_getmant_pd(x, _MM_MANT_NORM_p75_1p5, _MM_MANT_SIGN_zero);
+    const __m512i index = _mm512_srli_epi64(bits_of_f64s(scaled), 48);
+    const t_lanes_split split = {_mm512_getexp_pd(scaled),
                                  fma_with(m, entries(lanes_inverses, index), -1), index};
     return split;
 }
-/* log2(1 + r) + k + log2 c; the error of the fit is 2^-38.0. */
+/* log2(1 + r) + k + log2 c; the error of the fit is 2^-37.9. */
 static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(x);
-    __m512d p = fma_with(s.r, all_f64(-0x1.eaabefc680191p-3), 0x1.27c09c045a84cp-2);
-    p = fma_with(s.r, p, -0x1.7154b417500c4p-2);
-    p = fma_with(s.r, p, 0x1.ec709748c443dp-2);
-    p = fma_with(s.r, p, -0x1.715476514e94p-1);
-    p = fma_with(s.r, p, 0x1.71547652bd9aap0);
+    __m512d p = fma_with(s.r, all_f64(-0x1.ebd029df8ce26p-3), 0x1.27c35d759012ap-2);
+    p = fma_with(s.r, p, -0x1.715492eef66e2p-2);
+    p = fma_with(s.r, p, 0x1.ec7096cf85a06p-2);
+    p = fma_with(s.r, p, -0x1.71547652034a3p-1);
+    p = fma_with(s.r, p, 0x1.71547652be2e9p0);
     return FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
 static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
 {
     const __m512d base = FMA_F64(s.k, all_f64(0x1.62e42fefa39efp-1), entries(lanes_log, s.index));
-    __m512d p = fma_with(r, all_f64(-0x1.541b8a00ee56cp-3), 0x1.99fff69d2764fp-3);
-    p = fma_with(r, p, -0x1.00002ad178f48p-2);
-    p = horner_3_lanes(r, p, 0x1.555550d7824a9p-2, -0x1.fffffffe0aa16p-2, 0x1.0000000003c13p0);
+    __m512d p = fma_with(r, all_f64(-0x1.54e61bcd05287p-3), 0x1.9a03c89a06cacp-3);
+    p = fma_with(r, p, -0x1.000013d529017p-2);
+    p = horner_3_lanes(r, p, 0x1.5555508376506p-2, -0x1.ffffffff0531dp-2, 0x1.000000000427cp0);
     return FMA_F64(r, p, base);
 }
 static ALWAYS_INLINE __m512d log_lanes_f64(__m512d x)
@@ -326,11 +336,11 @@ static ALWAYS_INLINE __m512d log10_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(x);
     const __m512d base = FMA_F64(s.k, all_f64(0x1.34413509f79ffp-2), entries(lanes_log10, s.index));
-    __m512d p = fma_with(s.r, all_f64(-0x1.2769eb5647052p-4), 0x1.641f10e1dfef7p-4);
-    p = fma_with(s.r, p, -0x1.bcb7fbb2e7ee9p-4);
-    p = fma_with(s.r, p, 0x1.287a725038db3p-3);
-    p = fma_with(s.r, p, -0x1.bcb7b150bae34p-3);
-    p = fma_with(s.r, p, 0x1.bcb7b15274d6bp-2);
+    __m512d p = fma_with(s.r, all_f64(-0x1.2819da9e90eb3p-4), 0x1.64226250732c3p-4);
+    p = fma_with(s.r, p, -0x1.bcb7d3c647e88p-4);
+    p = fma_with(s.r, p, 0x1.287a72073a0dap-3);
+    p = fma_with(s.r, p, -0x1.bcb7b1519478ep-3);
+    p = fma_with(s.r, p, 0x1.bcb7b1527588dp-2);
     return FMA_F64(s.r, p, base);
 }
 /* log(1 + (u + s)), where u = x - 1 and s^2 = x^2 - 1. */
@@ -353,18 +363,18 @@ LANES(log10, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 /* ---- power --------------------------------------------------------------------------------- */
 
 /*
- * Returns y log2 |x|.  The error of the fit is 2^-50.5, and at most 128 times that if 2 to this
+ * Returns y log2 |x|.  The error of the fit is 2^-50.3, and at most 128 times that if 2 to this
  * power is neither 0 nor infinite.
  */
 static ALWAYS_INLINE __m512d power_product(__m512d x, __m512d y)
 {
-    const t_lanes_split s = split_lanes(_mm512_abs_pd(x));
-    __m512d p = fma_with(s.r, all_f64(-0x1.6f9b07ec73e6cp-3), 0x1.a6b053ff183cap-3);
-    p = fma_with(s.r, p, -0x1.ec7151ee00af7p-3);
-    p = fma_with(s.r, p, 0x1.2776b9e0f2a8dp-2);
-    p = fma_with(s.r, p, -0x1.71547649b37e6p-2);
-    p = fma_with(s.r, p, 0x1.ec709dc4271f2p-2);
-    p = fma_with(s.r, p, -0x1.71547652b849dp-1);
+    const t_lanes_split s = split_lanes(x);
+    __m512d p = fma_with(s.r, all_f64(-0x1.709fab7a502cp-3), 0x1.a6b594401be7bp-3);
+    p = fma_with(s.r, p, -0x1.ec70fde3fa366p-3);
+    p = fma_with(s.r, p, 0x1.2776b92d1efa4p-2);
+    p = fma_with(s.r, p, -0x1.7154764d4a7ap-2);
+    p = fma_with(s.r, p, 0x1.ec709dc4316fep-2);
+    p = fma_with(s.r, p, -0x1.71547652b841ep-1);
     p = fma_with(s.r, p, 0x1.71547652b82fap0);
     return y * FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
 }
