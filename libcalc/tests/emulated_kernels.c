@@ -283,7 +283,7 @@ static int64_t first_of_part(const mylib_reduce_args *args, int64_t p)
         return p * args->group;
     if (args->way == MYLIB_REDUCE_INTEGERS) /* parts of runs */
         return p / args->parts_of_run * args->columns + p % args->parts_of_run * args->group;
-    if (args->way == MYLIB_REDUCE_COLUMNS)
+    if (args->way == MYLIB_REDUCE_COLUMNS || args->way == MYLIB_REDUCE_TRANSPOSED)
         most = MYLIB_BLOCK_TERMS;
     else if (args->is_by_warp)
         most *= MYLIB_CUDA_WARPS;
@@ -346,23 +346,30 @@ static mylib_status combine_parts(const mylib_reduce_args *args)
                                    MYLIB_OP_maximum};
     const mylib_type carrier = (mylib_type)args->carrier;
     const ptrdiff_t size = (ptrdiff_t)mylib_type_size(carrier), row = args->outputs * size;
-    char *part = args->partial;
-    for (int64_t parts = args->parts; parts > 1; parts = (parts + 1) / 2) {
-        for (int64_t k = 0; k < parts / 2; k++)
-            mylib_cpu()->kernel(ops[args->reduction], carrier)(args->outputs, part + k * row, size,
-                                                               part + 2 * k * row, size,
-                                                               part + (2 * k + 1) * row, size);
-        if (parts % 2 == 1)
-            memmove(part + parts / 2 * row, part + (parts - 1) * row, (size_t)row);
+    const int64_t group = args->group * (MYLIB_CUDA_THREADS >> args->width_bits);
+    for (int64_t first = 0, g = 0; first < args->parts; first += group, g++) {
+        char *part = args->partial + first * row;
+        int64_t parts = args->parts - first < group ? args->parts - first : group;
+        for (; parts > 1; parts = (parts + 1) / 2) {
+            for (int64_t k = 0; k < parts / 2; k++)
+                mylib_cpu()->kernel(ops[args->reduction], carrier)(args->outputs, part + k * row,
+                                                                   size, part + 2 * k * row, size,
+                                                                   part + (2 * k + 1) * row, size);
+            if (parts % 2 == 1)
+                memmove(part + parts / 2 * row, part + (parts - 1) * row, (size_t)row);
+        }
+        if (args->grid_rows > 1)
+            memcpy(args->out + g * row, part, (size_t)row);
     }
-    for (int64_t i = 0; i < args->outputs; i++) {
+    for (int64_t i = 0; i < args->outputs && args->grid_rows == 1; i++) {
         char *p = args->out;
         int64_t rest = i;
         for (int d = args->kept_ndim - 1; d >= 0; d--) {
             p += rest % args->shape[d] * args->out_strides[d];
             rest /= args->shape[d];
         }
-        mylib_cpu()->convert((mylib_type)args->out_type, carrier, 1, p, 0, part + i * size, 0);
+        mylib_cpu()->convert((mylib_type)args->out_type, carrier, 1, p, 0, args->partial + i * size,
+                             0);
     }
     return MYLIB_OK;
 }

@@ -255,6 +255,41 @@ static void test_few(rng *r)
     }
 }
 
+/*
+ * Terms that are neighbours in memory and far apart in their order: of one output or several, with
+ * runs in one dimension or two that end anywhere in a block, and other dimensions around them.
+ */
+static void test_transposed(rng *r)
+{
+    enum { KEPT, OUTER, NEAR, PLANES, RUN, NDIM };
+    static const mylib_type types[] = {MYLIB_F32, MYLIB_F64, MYLIB_F16, MYLIB_C64, MYLIB_C128};
+    static const int64_t runs[] = {512, 600, 1000, 2047, 2048, 2049, 3001, 4096, 6145, 12288};
+    for (int k = 0; k < COUNT_OF(types) * (test_quick ? 1 : test_is_long ? 200 : 20); k++) {
+        const mylib_type stored = types[k % COUNT_OF(types)];
+        const mylib_type type = stored == MYLIB_F16 && rng_once_in(r, 2) ? MYLIB_F32 : stored;
+        const int64_t planes = rng_once_in(r, 3) ? 2 + rng_below(r, 20) : 1, run = PICK(r, runs);
+        const int64_t sizes[NDIM] = {rng_once_in(r, 3) ? 2 + rng_below(r, 3) : 1,
+                                     planes == 1 ? 1 + rng_below(r, 3) : 1,
+                                     40 + rng_below(r, test_quick ? 20 : 300), planes,
+                                     run / planes + 1};
+        /* From the nearest dimension in memory on. */
+        const int order[2][NDIM] = {{NEAR, RUN, PLANES, OUTER, KEPT},
+                                    {NEAR, PLANES, RUN, KEPT, OUTER}};
+        const int *const dims = order[rng_below(r, 2)];
+        int64_t stride = test_size(stored) * (1 + rng_once_in(r, 6));
+        reduction_case c = reduction_of((mylib_reduction)rng_below(r, 4), stored, type, NDIM);
+        for (int i = 0; i < NDIM; i++) {
+            const int d = dims[i];
+            c.in.shape[d] = planes == 1 && d == RUN ? run : sizes[d];
+            c.out.shape[d] = d == KEPT ? c.in.shape[d] : 1;
+            c.in.strides[d] = rng_once_in(r, 8) ? -stride : stride;
+            stride = stride * c.in.shape[d] + rng_below(r, 3) * test_size(stored);
+        }
+        place_results(&c);
+        run_case(&c, r, "transposed");
+    }
+}
+
 /* Floats as integers that cannot hold them, along rows, every second element, and columns. */
 static void test_edges(rng *r)
 {
@@ -429,6 +464,7 @@ int main(int argc, char **argv)
     test_streams(&r);
     test_dense(&r);
     test_few(&r);
+    test_transposed(&r);
     test_shapes(&r);
     test_parts(&r);
     test_edges(&r);

@@ -147,6 +147,10 @@ DEFINE_FLAGS(f16, uint16_t, 0x7c00, 0x3c00)
 DEFINE_FLAGS(f32, uint32_t, 0x7f800000, 0x3f800000)
 DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
 
+NOINLINE static int flag_of_complex(mylib_op op, t_c128 x, t_c128 y, double part)
+{
+    return flag_of_warning[warning_of_complex(op, x, y, part)];
+}
 #define DEFINE_COMPLEX_FLAGS(s, r) \
     NOINLINE static int flags_##s(mylib_op op, ptrdiff_t n, const char *out, const char *a, \
                                   const char *b) \
@@ -158,8 +162,7 @@ DEFINE_FLAGS(f64, uint64_t, 0x7ff0000000000000, 0x3ff0000000000000)
             const t_##s x = load_##s(a + i * w), y = load_##s(b + i * w); \
             const t_##s z = load_##s(out + i * w); \
             const t_c128 p = make_c128(x.re, x.im), q = make_c128(y.re, y.im); \
-            flags |= flag_of_warning[warning_of_complex(op, p, q, z.re)] | \
-                     flag_of_warning[warning_of_complex(op, p, q, z.im)]; \
+            flags |= flag_of_complex(op, p, q, z.re) | flag_of_complex(op, p, q, z.im); \
         } \
         return flags; \
     }
@@ -289,6 +292,9 @@ static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t s
         return is_real ? OF_SIZE(copy) : otherwise;
     case MYLIB_OP_imag:
         return is_real ? OF_SIZE(zeros) : otherwise;
+    case MYLIB_OP_fmin: /* mylib_op_base() */
+    case MYLIB_OP_fmax:
+        return is_integer ? NULL : otherwise;
     case MYLIB_OP_isnan:
     case MYLIB_OP_isinf:
         return is_integer ? zeros_1 : otherwise;

@@ -108,8 +108,8 @@ size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, 
 /* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
 
 /*
- * Enqueues the reduction of terms with an `op`, as mylib_cuda_reduce() does for others, and sets
- * the status.  Returns 0 if no kernel has that op for this layout.
+ * Enqueues the reduction of terms with an `op`, or of transposed ones, as mylib_cuda_reduce() does
+ * for others, and sets the status.  Returns 0 if no kernel has that op for this layout.
  */
 int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
                           const mylib_terms *terms, const mylib_layout *layout, int kept_ndim,
@@ -245,6 +245,7 @@ enum {
     MYLIB_REDUCE_ROWS,
     MYLIB_REDUCE_LANES,
     MYLIB_REDUCE_COLUMNS,
+    MYLIB_REDUCE_TRANSPOSED,
     MYLIB_REDUCE_PARTS, /* combines the partial results of another kernel */
 };
 
@@ -253,6 +254,7 @@ enum {
 #define MYLIB_LEAST_RUN 512         /* terms side by side, in rows of several reduced dimensions */
 #define MYLIB_EXACT_TERMS 32768     /* narrow integers whose sum fits 32 bits */
 #define MYLIB_SHORT_WORDS 16        /* of integers, for a thread that reduces a short row */
+#define MYLIB_TRANSPOSED_NBYTES 128 /* of a row of terms, for a thread block */
 #define MYLIB_SHORT_TILE (32 << 10) /* bytes of a thread block's rows, with the gaps between them */
 
 /*
@@ -282,7 +284,8 @@ typedef struct mylib_reduce_args {
     int32_t is_across;              /* integers: adjacent outputs; else runs of terms */
     uint64_t flip;                  /* integers: see reduce_integers.cuh */
     int32_t tile_rows;              /* short: of a thread block */
-    int32_t tiles;                  /* short: along the innermost dimension; of a row of outputs */
+    int32_t tiles;                  /* short: along the innermost dimension; of a row of outputs; */
+                                    /* transposed: of runs */
     int64_t row_outputs;            /* columns, integers across: in a row, which begins a tile */
     int32_t gap;                    /* short: bytes between rows in shared memory; see row_factor */
     uint32_t row_factor;            /* short: row of a vector = its number * row_factor >> 20 */
@@ -300,8 +303,11 @@ typedef struct mylib_reduce_args {
     int32_t right, down; /* see mylib_reduce_walk */
     mylib_reduce_walk walk[2];
     int64_t parts_of_run; /* integers */
-    int64_t group;        /* blocks, parts or integers that one warp or block takes */
-    int64_t parts;        /* partial results of one output */
+    /* transposed: the terms of a run, its windows, and what makes the terms before it numbers */
+    int64_t run, windows, lead_terms, lead_nbytes;
+    int32_t is_run_linear, shares; /* transposed: a run is one dimension; shares of its windows */
+    int64_t group; /* blocks, parts, windows or integers that one warp or block takes */
+    int64_t parts; /* partial results of one output */
     const char *in[2];
     char *out;
     char *partial;

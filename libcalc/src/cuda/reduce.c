@@ -29,6 +29,19 @@
 /* While thread blocks are fewer, more threads share each column; they take this much of a row. */
 #define ENOUGH_COLUMN_BLOCKS 512
 #define LEAST_ROW_NBYTES 64
+/* Parts of each output that a thread combines before it is worth another launch. */
+#define MOST_PARTS 16
+/* Bytes, and terms of a run, that are worth the kernel for transposed terms: in shorter runs few
+ * blocks end.  With fewer thread blocks multiprocessors would idle. */
+#ifndef LEAST_TRANSPOSED_NBYTES
+#define LEAST_TRANSPOSED_NBYTES (24 << 20)
+#endif
+#ifndef LEAST_TRANSPOSED_RUN
+#define LEAST_TRANSPOSED_RUN 1000
+#endif
+#define ENOUGH_TRANSPOSED_BLOCKS 200
+/* Windows of a share of a run: it may load one more. */
+#define LEAST_WINDOWS 8
 /* Outputs whose few terms are worth a program. */
 #ifndef LEAST_OUTPUTS
 #define LEAST_OUTPUTS (64 << 10)
@@ -397,7 +410,9 @@ static void set_walk(mylib_reduce_args *args)
 {
     const int dims = args->ndim - args->kept_ndim;
     const int64_t *const shape = &args->shape[args->kept_ndim];
-    const int64_t apart = is_in_runs(args) ? 1 : MYLIB_BLOCK_LANES;
+    const int64_t apart = is_in_runs(args)                       ? 1
+                          : args->way == MYLIB_REDUCE_TRANSPOSED ? MYLIB_BLOCK_LANES / 2
+                                                                 : MYLIB_BLOCK_LANES;
     args->columns = dims > 0 ? shape[dims - 1] : 1;
     args->rows = dims > 1 ? shape[dims - 2] : 1;
     args->row_width = (int32_t)mylib_lesser(args->columns, INT32_MAX);
@@ -453,9 +468,62 @@ static void choose_columns(mylib_reduce_args *args)
     }
 }
 
+/* Chooses the kernel for terms that are neighbours in memory but far apart in their order. */
+static int choose_transposed(mylib_reduce_args *args)
+{
+    const int dims = args->ndim - args->kept_ndim, is_complex = args->carrier >= MYLIB_C64;
+    const int64_t *strides = args->in_strides[0], size = args->input_size[0];
+    int near = args->kept_ndim;
+    if (args->inputs != 1 || args->outputs * args->terms * size < LEAST_TRANSPOSED_NBYTES ||
+        dims < 2 || dims > MYLIB_REDUCED_NDIM || args->carrier <= MYLIB_U64 ||
+        args->reduction == MYLIB_PROD || (is_complex && args->reduction != MYLIB_SUM) ||
+        !(args->is_stored_as_carrier[0] || (size == 2 && is_widened(args, 0))))
+        return 0;
+    for (int d = near + 1; d < args->ndim; d++)
+        if (args->shape[d] > 1 && llabs(strides[d]) < llabs(strides[near]))
+            near = d;
+    args->run = 1;
+    for (int d = near + 1; d < args->ndim; d++)
+        args->run *= args->shape[d];
+    const int64_t runs = args->terms / args->run;
+    if (near == args->ndim - 1 || args->run < LEAST_TRANSPOSED_RUN * (size == 2 ? 2 : 1) ||
+        args->shape[near] < MYLIB_TRANSPOSED_NBYTES / size || strides[near] == 0 ||
+        llabs(strides[near]) > 2 * size || args->blocks > INT32_MAX ||
+        runs * args->outputs > INT32_MAX ||
+        (args->kept_ndim > 0 && llabs(strides[args->kept_ndim - 1]) <= llabs(strides[near])))
+        return 0;
+
+    int64_t tiles, shares;
+    args->way = MYLIB_REDUCE_TRANSPOSED;
+    args->computed = args->carrier - (is_complex ? MYLIB_C64 - MYLIB_F32 : 0);
+    args->windows = mylib_divide_up(args->run, MYLIB_BLOCK_TERMS);
+    args->width_bits = args->computed == MYLIB_F32 ? 5 : 4;
+    for (;; args->width_bits--) {
+        tiles = mylib_divide_up(runs << is_complex, (int64_t)1 << args->width_bits);
+        shares = mylib_lesser(mylib_divide_up(ENOUGH_COLUMN_BLOCKS, tiles * args->outputs),
+                              mylib_divide_up(args->windows, LEAST_WINDOWS));
+        if (tiles * shares * args->outputs >= ENOUGH_TRANSPOSED_BLOCKS || args->width_bits == 3)
+            break;
+    }
+    args->group = mylib_divide_up(args->windows, shares);
+    args->shares = (int32_t)mylib_divide_up(args->windows, args->group);
+    args->tiles = (int32_t)tiles;
+    args->grid = tiles * args->shares * args->outputs;
+    args->parts = args->blocks;
+    args->is_run_linear = near == args->ndim - 2;
+    /* Terms before the first run get numbers, too: these begin some outermost indices earlier. */
+    const int64_t outer = args->terms / args->shape[args->kept_ndim];
+    const int64_t lead = mylib_divide_up(MYLIB_BLOCK_TERMS, outer);
+    args->lead_terms = lead * outer;
+    args->lead_nbytes = lead * strides[args->kept_ndim];
+    return 1;
+}
+
 static void choose_way(int device, mylib_reduce_args *args)
 {
     args->parts = 1;
+    if (choose_transposed(args))
+        return;
     if (choose_short(args))
         return;
     if (choose_integers(args)) {
@@ -501,6 +569,28 @@ static void choose_parts_way(mylib_reduce_args *args)
     args->grid_rows = 1;
 }
 
+/* Combines the parts; if they are many, first to a few in `more`, which may be NULL. */
+static cudaError_t combine_parts(mylib_reduce_args *args, char *more, void *stream)
+{
+    choose_parts_way(args);
+    if (more != NULL && args->group > MOST_PARTS && args->grid < ENOUGH_BLOCKS) {
+        const int64_t groups = MYLIB_CUDA_THREADS >> args->width_bits;
+        char *const out = args->out;
+        args->group = MOST_PARTS;
+        while ((args->grid_rows = mylib_divide_up(args->parts, groups * args->group)) > 65535)
+            args->group *= 2;
+        args->out = more;
+        const cudaError_t error = mylib_launch_reduce(args, stream);
+        if (error != cudaSuccess)
+            return error;
+        args->out = out;
+        args->partial = more;
+        args->parts = args->grid_rows;
+        choose_parts_way(args);
+    }
+    return mylib_launch_reduce(args, stream);
+}
+
 static mylib_status launch(int device, void *stream, mylib_reduce_args *args);
 
 /* Launches for each half of the outermost dimension: the outputs exceed 32-bit numbers. */
@@ -532,17 +622,16 @@ static mylib_status launch(int device, void *stream, mylib_reduce_args *args)
     choose_way(device, args);
     set_walk(args);
     const int has_partial = args->parts > 1 && args->cluster_bits == 0;
+    const size_t nbytes = (size_t)args->outputs * mylib_type_size((mylib_type)args->carrier);
     if (has_partial) {
-        size_t size = mylib_type_size((mylib_type)args->carrier);
-        MYLIB_TRY(
-            mylib_cuda_alloc(device, (size_t)(args->parts * args->outputs) * size, stream, &work));
+        /* and the few that these may be combined to first */
+        const int64_t few = 1 + args->parts / MOST_PARTS;
+        MYLIB_TRY(mylib_cuda_alloc(device, (size_t)(args->parts + few) * nbytes, stream, &work));
         args->partial = work;
     }
     CUDA_TRY(mylib_launch_reduce(args, stream));
-    if (has_partial) {
-        choose_parts_way(args);
-        CUDA_TRY(mylib_launch_reduce(args, stream));
-    }
+    if (has_partial)
+        CUDA_TRY(combine_parts(args, args->partial + (size_t)args->parts * nbytes, stream));
 out:
     mylib_cuda_discard(device, work, stream);
     return st;
@@ -563,7 +652,10 @@ static int64_t most_few(const mylib_reduce_args *args)
     if (is_whole(args->input_type[0])) {
         /* A call converts each term; an operation on small types is a launch. */
         const int is_converted = args->input_type[0] != args->out_type;
-        return is_converted ? 4 : size < 4 ? 12 / size : MYLIB_FEW_TERMS;
+        return is_converted                   ? 4
+               : size < 4                     ? 12 / size
+               : are_vectors(args, 16 / size) ? MYLIB_FEW_TERMS
+                                              : 4 * MYLIB_FEW_TERMS;
     }
     return args->reduction == MYLIB_PROD ? MYLIB_FEW_TERMS : size == 8 ? 6 : 12;
 }
@@ -619,11 +711,12 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
     fill(&args, reduction, terms, layout, kept_ndim, out_type);
     chosen = args;
     /* The program's kernel takes shorter rows at the speed of memory. */
-    if ((reduction != MYLIB_SUM && reduction != MYLIB_MAX) || args.terms <= MYLIB_BLOCK_LANES ||
-        args.outputs > INT32_MAX || layout->is_host_scalar[1])
+    if ((args.op != 0 && reduction != MYLIB_SUM && reduction != MYLIB_MAX) ||
+        args.terms <= MYLIB_BLOCK_LANES || args.outputs > INT32_MAX || layout->is_host_scalar[1])
         return 0;
     choose_way(device, &chosen);
-    if (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)
+    if (chosen.way != MYLIB_REDUCE_TRANSPOSED &&
+        (args.op == 0 || (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)))
         return 0;
     *st_ret = launch(device, stream, &args);
     return 1;
@@ -638,7 +731,6 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
     set_outputs(&args, reduction, carrier, out, out->ndim, out_type);
     args.partial = partial;
     args.parts = parts;
-    choose_parts_way(&args);
-    CUDA_RETURN_IF_ERROR(mylib_launch_reduce(&args, stream));
+    CUDA_RETURN_IF_ERROR(combine_parts(&args, NULL, stream));
     return MYLIB_OK;
 }

@@ -9,7 +9,7 @@
  * - integers: along runs or across outputs.  The order of integers does not matter, so a thread
  *   takes vectors, or elements that lie apart, and combines them one by one (reduce_integers.cuh).
  *
- * Three kernels reduce blocks of MYLIB_BLOCK_TERMS:
+ * Four kernels reduce blocks of MYLIB_BLOCK_TERMS:
  *
  * - rows: one run of terms, or long ones, of the carrying type or of f16; a warp reduces a block
  *   (reduce_rows.cuh);
@@ -17,7 +17,9 @@
  *   (reduce_lanes.cuh);
  * - columns: many adjacent outputs; a thread has one output, or 16 bytes of outputs in the carrying
  *   type, adjacent or spaced by the width of the thread block; it walks the pairwise tree over the
- *   lanes depth first, which keeps few values alive (reduce_columns.cuh).
+ *   lanes depth first, which keeps few values alive (reduce_columns.cuh);
+ * - transposed: neighbours in memory are terms of one output that are far apart in their order; a
+ *   thread has a run of terms, adjacent to that of its neighbour (reduce_transposed.cuh).
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
  * tree over the blocks.  A second launch combines the groups of an output; a few groups of lanes
@@ -27,6 +29,7 @@
 #include "reduce_columns.cuh"
 #include "reduce_rows.cuh"
 #include "reduce_short.cuh"
+#include "reduce_transposed.cuh"
 
 namespace
 {
@@ -36,7 +39,7 @@ namespace
 /*
  * Combines the parts of each output pairwise.  The threads of a thread block cover 2^width_bits
  * adjacent outputs, times aligned groups of args.group parts; each thread combines one group, some
- * parts at a time.
+ * parts at a time.  Several rows of thread blocks leave as many parts.
  */
 template <typename F, typename C>
 __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant__ reduce_args args)
@@ -50,9 +53,10 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant_
     int column = threadIdx.x & (width - 1), g = threadIdx.x >> args.width_bits;
     int64_t wanted = (int64_t)blockIdx.x * width + column;
     uint32_t output = (uint32_t)(wanted < args.outputs ? wanted : args.outputs - 1);
-    int begin = g * (int)args.group, parts = (int)args.parts;
+    const int64_t before = blockIdx.y * groups * args.group;
+    int begin = g * (int)args.group, parts = (int)(args.parts - before);
     int end = begin + args.group < parts ? begin + (int)args.group : parts;
-    const C *partial = (const C *)args.partial + output + begin * args.outputs;
+    const C *partial = (const C *)args.partial + output + (before + begin) * args.outputs;
 
 #pragma unroll 1
     for (int i = begin; i < end; i += SOME) {
@@ -83,7 +87,11 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant_
         if (g % (2 * step) == 0 && (g + step) * (int)args.group < parts)
             room[threadIdx.x] = f(room[threadIdx.x], room[threadIdx.x + step * width]);
     }
-    if (g == 0 && wanted < args.outputs)
+    if (g != 0 || wanted >= args.outputs)
+        return;
+    if (gridDim.y > 1)
+        ((C *)args.out)[blockIdx.y * args.outputs + output] = room[threadIdx.x];
+    else
         store_output(args, output, room[threadIdx.x]);
 }
 
@@ -104,7 +112,7 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     constexpr bool IS_MODULAR =
         class_of<C>::value == UNSIGNED && (R == MYLIB_SUM || R == MYLIB_PROD);
     typedef std::conditional_t<IS_MODULAR, t_i64, C> M;
-    constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers */
+    constexpr int FLIPPED = R == MYLIB_MIN ? MYLIB_MAX : R; /* of integers, and transposed */
     /* Rare: products, and complex reductions that are not sums.  The general kernels take them. */
     constexpr bool HAS_ROWS = !IS_INTEGER && (!IS_COMPLEX || R == MYLIB_SUM);
     constexpr bool HAS_VECTORS = HAS_ROWS && R != MYLIB_PROD && W > 1;
@@ -151,6 +159,10 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
         if constexpr (HAS_VECTORS)
             if (args->width != 1)
                 kernel = columns_kernel<F, C, W>;
+        break;
+    case MYLIB_REDUCE_TRANSPOSED:
+        if constexpr (class_of<C>::value == FLOAT && R != MYLIB_PROD)
+            kernel = transposed_kernel<combine<FLIPPED>, C>;
         break;
     case MYLIB_REDUCE_PARTS:
         kernel = combine_kernel<combine_by_call, C>;

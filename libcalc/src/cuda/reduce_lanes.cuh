@@ -54,19 +54,19 @@ template <typename F> __device__ __forceinline__ int count_lanes(int bits, int64
 }
 
 /*
- * Finds the places of `count` terms of a lane, at most ROWS, from `term` on; beyond them it repeats
+ * Finds the places of `count` terms of a lane, at most N, from `term` on; beyond them it repeats
  * the first.  Several dimensions are columns, rows and planes.
  */
-template <typename F>
+template <int N>
 __device__ __forceinline__ void find_terms(const reduce_args &args, int k, const char *first,
-                                           int64_t term, int count, const char *(&p)[ROWS])
+                                           int64_t term, int count, const char *(&p)[N])
 {
     const mylib_reduce_walk &walk = args.walk[k];
     const int dims = args.ndim - args.kept_ndim;
     if (dims <= 1) {
         p[0] = first + term * walk.stride[0];
 #pragma unroll
-        for (int i = 1; i < ROWS; i++)
+        for (int i = 1; i < N; i++)
             p[i] = i < count ? p[0] + i * walk.step : p[0];
         return;
     }
@@ -76,7 +76,7 @@ __device__ __forceinline__ void find_terms(const reduce_args &args, int k, const
     const char *next = first + offset_of(walk, at);
     p[0] = next;
 #pragma unroll
-    for (int i = 1; i < ROWS; i++) {
+    for (int i = 1; i < N; i++) {
         next += walk.step;
         columns_left -= args.right;
         rows_left -= args.down;
@@ -104,7 +104,7 @@ __device__ __forceinline__ C reduce_lane(F f, const reduce_args &args, const cha
     int count = rows < ROWS ? (int)rows : ROWS;
 #pragma unroll 1
     for (int k = 0; k < args.inputs; k++) {
-        find_terms<F>(args, k, first[k], term, count, p);
+        find_terms(args, k, first[k], term, count, p);
         load_terms<C, ROWS>(args, k, p, y);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)

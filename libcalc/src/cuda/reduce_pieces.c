@@ -575,7 +575,11 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     mylib_status st;
     mylib_terms terms = j.piece_terms;
     terms.op = (uint8_t)op_of_terms(program);
-    if (terms.op != 0 && terms.type == program->result_type &&
+    terms.input_type[0] = program->input_type[0];
+    const int is_copy =
+        program->inputs == 1 && mylib_is_conversion(program) &&
+        (program->result_type == type || program->result_type == program->input_type[0]);
+    if ((is_copy || (terms.op != 0 && terms.type == program->result_type)) &&
         mylib_cuda_try_reduce(device, stream, reduction, &terms, layout, kept_ndim, out_type, &st))
         return st;
 #ifdef MYLIB_CUDA_FUSED
