@@ -374,16 +374,16 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
 static outcome reduce_call(call *c, const expression_object *self, const program_object *p,
                            PyObject *out, PyObject **result_ret)
 {
-    int64_t shape[MYLIB_MAX_NDIM], count;
+    int64_t shape[MYLIB_MAX_NDIM];
     reduction r;
     uint64_t axes;
     int ndim;
     outcome done = broadcast(c, &ndim, shape);
     if (done == DONE && (done = take_axes(self->axis, ndim, &axes)) == DONE)
-        done =
-            (count = count_of(ndim, shape)) == 0
-                ? OTHER_SHAPE
-                : choose_reduction(c->state, p->computation.result_type, self->number, count, &r);
+        done = count_of(ndim, shape) == 0
+                   ? OTHER_SHAPE
+                   : choose_reduction(c->state, p->computation.result_type, self->number,
+                                      count_terms(ndim, shape, axes), &r);
     if (done != DONE)
         return done;
     r.program = p->program;

@@ -53,13 +53,14 @@ static mylib_status run_once(const call *c, const reduction *r, const mylib_arra
                              int *flags_ret)
 {
     const mylib_array *in = &c->arrays[1];
+    const mylib_reduction number = r->is_mean ? MYLIB_MEAN : r->number;
     void *stream = stream_handle(c->stream);
     mylib_clear_flags();
     mylib_status status =
         r->program != NULL
-            ? mylib_program_reduce(r->program, r->number, r->type, c->device, stream, out, in)
+            ? mylib_program_reduce(r->program, number, r->type, c->device, stream, out, in)
         : c->inputs == 2 ? mylib_dot(r->type, c->device, stream, out, &in[0], &in[1])
-                         : mylib_reduce(r->number, r->type, c->device, stream, out, in);
+                         : mylib_reduce(number, r->type, c->device, stream, out, in);
     *flags_ret = test_flags();
     return status;
 }
@@ -85,23 +86,6 @@ static PyObject *new_scalar(int num, void *value)
     return scalar;
 }
 
-static int divide(const call *c, const mylib_array *sum, int64_t terms)
-{
-    const double number[2] = {(double)terms, 0};
-    const float single = (float)terms; /* exact: see choose_reduction() */
-    const mylib_array in[2] = {*sum,
-                               {sum->type == MYLIB_F32 ? (void *)&single : (void *)number,
-                                {MYLIB_CPU, 0},
-                                sum->type,
-                                0,
-                                NULL,
-                                NULL}};
-    mylib_status status;
-    WITHOUT_GIL_IF(c->on_gpu, status = mylib_map_as(MYLIB_OP_divide, sum->type, c->device,
-                                                    stream_handle(c->stream), sum, in));
-    return check_status(c->state, status);
-}
-
 /* Takes an output in C order, apart from the inputs. */
 static int takes_output(call *c, PyObject *out, mylib_type type, int ndim, const int64_t *shape)
 {
@@ -119,14 +103,13 @@ outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes
                       PyObject **result_ret)
 {
     _Alignas(16) char value[16]; /* fits one element of any type */
-    int64_t in_shape[MYLIB_MAX_NDIM], kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM], terms = 1;
+    int64_t in_shape[MYLIB_MAX_NDIM], kept[MYLIB_MAX_NDIM], shape[MYLIB_MAX_NDIM];
     int in_ndim, ndim = 0;
     if (broadcast(c, &in_ndim, in_shape) != DONE)
         return OTHER_SHAPE;
     for (int d = 0; d < in_ndim; d++) {
         const int is_reduced = axes >> d & 1;
         kept[d] = is_reduced ? 1 : in_shape[d];
-        terms *= is_reduced ? in_shape[d] : 1;
         if (!is_reduced || keeps_axes)
             shape[ndim++] = kept[d];
     }
@@ -147,8 +130,6 @@ outcome reduce_to_new(call *c, const reduction *r, uint64_t axes, int keeps_axes
             out.data = c->arrays[0].data, out.device = c->arrays[0].device;
     }
     if (done == DONE && run_reduction(c, r, count_of(in_ndim, in_shape), &out) < 0)
-        done = FAILED;
-    if (done == DONE && r->is_mean && divide(c, &out, terms) < 0)
         done = FAILED;
     if (done == DONE && is_scalar && (result = new_scalar(num, value)) == NULL)
         done = FAILED;
@@ -231,7 +212,15 @@ static mylib_type sum_type(mylib_type type)
 /* The largest count up to which float32 holds all. */
 #define EXACT_IN_F32 (1 << 24)
 
-outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t count,
+int64_t count_terms(int ndim, const int64_t *shape, uint64_t axes)
+{
+    int64_t terms = 1;
+    for (int d = 0; d < ndim; d++)
+        terms *= axes >> d & 1 ? shape[d] : 1;
+    return terms;
+}
+
+outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t terms,
                          reduction *r)
 {
     *r = (reduction){.number = (mylib_reduction)number, .type = type};
@@ -241,7 +230,7 @@ outcome choose_reduction(const core_state *state, mylib_type type, long number, 
         if (kind_of_type(type) <= KIND_INT)
             r->type = MYLIB_F64;
         return r->type == MYLIB_F64 || type == MYLIB_C128 ||
-                       (type == MYLIB_F32 && count <= EXACT_IN_F32)
+                       (type == MYLIB_F32 && terms <= EXACT_IN_F32)
                    ? DONE
                    : OTHER_TYPE;
     }
@@ -315,7 +304,8 @@ static outcome reduce_new(core_state *state, PyObject *const *args, PyObject **r
         PyErr_Clear();
         return OTHER_TYPE;
     }
-    if ((done = choose_reduction(state, type, number, count, &r)) != DONE)
+    const int64_t terms = count_terms(in->ndim, in->shape, axes);
+    if ((done = choose_reduction(state, type, number, terms, &r)) != DONE)
         return done;
     if (dtype != Py_None) {
         if (type == MYLIB_BOOL || (r.is_mean && r.type != type) ||

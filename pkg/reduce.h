@@ -35,8 +35,10 @@ PyObject *reduce_prepared(call *c, reduction *r, PyObject *dtype, PyObject *axes
 /* Takes the axes of an array of `ndim`: None, an int or a tuple of ints; declines any others. */
 outcome take_axes(PyObject *axis, int ndim, uint64_t *axes_ret);
 
-/* Chooses the reduction `number` of `count` elements; OTHER_TYPE for means of f16 and c64. */
-outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t count,
+int64_t count_terms(int ndim, const int64_t *shape, uint64_t axes);
+
+/* Chooses the reduction `number` of `terms` elements each; OTHER_TYPE for means of f16 and c64. */
+outcome choose_reduction(const core_state *state, mylib_type type, long number, int64_t terms,
                          reduction *r);
 
 extern PyMethodDef reduce_functions[];

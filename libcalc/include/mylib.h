@@ -595,7 +595,8 @@ typedef enum mylib_reduction {
     MYLIB_SUM = 0,
     MYLIB_PROD = 1,
     MYLIB_MIN = 2, /* NaN if any term is NaN, as in the operation minimum */
-    MYLIB_MAX = 3
+    MYLIB_MAX = 3,
+    MYLIB_MEAN = 4 /* the sum of floats or complex numbers, divided by the number of its terms */
 } mylib_reduction;
 
 /*
@@ -605,8 +606,8 @@ typedef enum mylib_reduction {
  * The inputs are converted to 'type' first, which must not be bool.  Sums and products are carried
  * in i64 for i8 to i64 (and wrap), in u64 for u8 to u64, in f32 for f16, else in 'type' itself;
  * minima and maxima in 'type'.  'out' has the carrying type or 'type'; the result is converted to
- * it, and rounded once.  A sum of no elements is 0, a product 1; a minimum or maximum returns
- * MYLIB_ERR_ARGUMENT.
+ * it, and rounded once.  A sum of no elements is 0, a product 1, a mean NaN; a minimum or maximum
+ * returns MYLIB_ERR_ARGUMENT.  For a mean 'out' has the carrying type, in which it is divided.
  *
  * The number of terms alone fixes the order of a reduction, so the bits are the same on every
  * device, for any layout and number of threads:

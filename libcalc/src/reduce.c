@@ -11,22 +11,27 @@
 
 static const char *reduction_name(mylib_reduction reduction)
 {
-    static const char *const names[] = {"sum", "prod", "min", "max"};
-    return (unsigned)reduction < 4 ? names[reduction] : NULL;
+    static const char *const names[] = {"sum", "prod", "min", "max", "mean"};
+    return (unsigned)reduction < 5 ? names[reduction] : NULL;
 }
 
 static mylib_status check_types(mylib_reduction reduction, mylib_type type, mylib_type out_type)
 {
     if (reduction_name(reduction) == NULL)
-        return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown reduction %d: reductions are 0 to 3",
+        return mylib_fail(MYLIB_ERR_ARGUMENT, "unknown reduction %d: reductions are 0 to 4",
                           (int)reduction);
     RETURN_IF_ERROR(mylib_check_type(type));
     if (type == MYLIB_BOOL)
         return mylib_fail(MYLIB_ERR_UNSUPPORTED, "%s is not defined for bool: reduce it as i64",
                           reduction_name(reduction));
     /* A minimum of f16 is carried in f32, but the result is f16. */
-    const int is_wide = reduction == MYLIB_SUM || reduction == MYLIB_PROD;
-    const mylib_type wide = is_wide ? mylib_carrying_type(reduction, type) : type;
+    const int is_extreme = reduction == MYLIB_MIN || reduction == MYLIB_MAX;
+    const mylib_type wide = is_extreme ? type : mylib_carrying_type(MYLIB_SUM, type);
+    if (reduction == MYLIB_MEAN && (wide <= MYLIB_U64 || out_type != wide))
+        return mylib_fail(MYLIB_ERR_ARGUMENT,
+                          "the mean of %s into %s: expected floats or complex numbers, and out of "
+                          "the type that carries their sums",
+                          mylib_type_name(type), mylib_type_name(out_type));
     if (out_type != type && out_type != wide)
         return mylib_fail(MYLIB_ERR_ARGUMENT, "the %s of %s gives %s%s%s, but out is %s",
                           reduction_name(reduction), mylib_type_name(type), mylib_type_name(type),
@@ -175,7 +180,7 @@ static void begin_values(values *v, const mylib_program *program, mylib_type typ
 
 static void set_terms(values *v, mylib_type type, mylib_type carrier)
 {
-    v->room = (mylib_terms){type, carrier, v->inputs, {0}, 0};
+    v->room = (mylib_terms){type, carrier, v->inputs, {0}, 0, NULL};
     for (int k = 0; k < v->inputs; k++)
         v->room.input_type[k] = (uint8_t)v->in[k].type;
     v->terms = &v->room;
@@ -433,16 +438,38 @@ static int is_exact_sum(mylib_reduction reduction, const values *v)
     return most > 0;
 }
 
+/* Divides results by the number of their terms; this raises no flags. */
+static mylib_status divide(const values *v, mylib_device device, void *stream,
+                           const mylib_array *out)
+{
+    double wide[2] = {1, 0};
+    for (int d = 0; d < v->ndim; d++)
+        wide[0] *= v->extent[d] == 1 ? (double)v->shape[d] : 1;
+    float narrow[2] = {(float)wide[0], 0};
+    void *const divisor = mylib_part_type(out->type) == MYLIB_F32 ? (void *)narrow : wide;
+    const mylib_array in[2] = {*out, {divisor, {MYLIB_CPU, 0}, out->type, 0, NULL, NULL}};
+    const int flags = mylib_test_flags();
+    const mylib_status st = mylib_map_as(MYLIB_OP_divide, out->type, device, stream, out, in);
+    mylib_restore_flags(flags);
+    return st;
+}
+
 static mylib_status reduce(mylib_reduction reduction, values *v, mylib_device device, void *stream,
                            const mylib_array *out)
 {
+    int is_mean = reduction == MYLIB_MEAN;
     RETURN_IF_ERROR(broadcast_inputs(v));
     RETURN_IF_ERROR(check_shape(v, reduction, out));
     RETURN_IF_ERROR(mylib_check_places(device, out, v->in, v->inputs, v->names + 1));
+    if (is_mean) {
+        reduction = MYLIB_SUM;
+        v->room.is_mean = &is_mean;
+    }
     if (device.kind == MYLIB_CPU && is_exact_sum(reduction, v))
         v->type = MYLIB_I64;
     ENTER_DEFAULT_MODE();
-    return reduce_layout(reduction, v, device, stream, out);
+    RETURN_IF_ERROR(reduce_layout(reduction, v, device, stream, out));
+    return is_mean ? divide(v, device, stream, out) : MYLIB_OK;
 }
 
 mylib_status mylib_reduce(mylib_reduction reduction, mylib_type type, mylib_device device,

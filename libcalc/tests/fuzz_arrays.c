@@ -295,7 +295,7 @@ static void take_call(fuzz_case *c, fuzz_call *call)
     byte = take_byte(&c->r);
     call->op = byte < 250 ? byte % MYLIB_OP_COUNT : wild[byte % 4];
     byte = take_byte(&c->r);
-    call->reduction = byte < 250 ? byte % 4 : wild[byte % 4];
+    call->reduction = byte < 250 ? byte % 5 : wild[byte % 4];
     call->type = take_type(&c->r);
     call->device = c->place;
     if (take_rare(&c->r, 30))

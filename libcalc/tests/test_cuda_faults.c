@@ -196,6 +196,11 @@ static mylib_status reduce(mylib_array out, mylib_array in)
     return mylib_reduce(MYLIB_SUM, MYLIB_F64, gpu, NULL, &out, &in);
 }
 
+static mylib_status mean(mylib_array out, mylib_array in)
+{
+    return mylib_reduce(MYLIB_MEAN, MYLIB_F64, gpu, NULL, &out, &in);
+}
+
 static mylib_status reduce_program(mylib_array out, mylib_array in)
 {
     const mylib_array inputs[2] = {in, in};
@@ -274,6 +279,8 @@ static mylib_status power(mylib_array out, mylib_array in)
     X(reduce_all, reduce(number_of(gpu, gpu_out), row_of(gpu_in, gpu))) \
     X(reduce_columns, \
       reduce(matrix_of(gpu_out, gpu, one_of_5, NULL), matrix_of(gpu_in, gpu, tall, NULL))) \
+    X(mean_all, mean(number_of(gpu, gpu_out), row_of(gpu_in, gpu))) \
+    X(mean_host, mean(number_of(test_cpu, host_out), row_of(host_in, test_cpu))) \
     X(reduce_number, reduce(number_of(gpu, gpu_out), number_of(test_cpu, host_in))) \
     X(reduce_host, reduce(number_of(test_cpu, host_out), row_of(host_in, test_cpu))) \
     X(reduce_program_all, reduce_program(number_of(gpu, gpu_out), row_of(gpu_in, gpu))) \

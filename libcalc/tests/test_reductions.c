@@ -232,6 +232,17 @@ static void run_case(const reduction_case *c, rng *r, const char *where)
             CHECK_OK(reduce_sum_with_zero(c, &out_array, &in_array));
         compare_reductions(c, right, got);
     }
+    /* The mean is the sum, divided; where a float carries the sum. */
+    const mylib_type wide = c->reduction == MYLIB_SUM ? reduction_type(MYLIB_SUM, c->type) : 0;
+    if (!test_is_integer(wide) && c->out_type == wide) {
+        const double count[2] = {(double)layout_count(&c->in) / (double)layout_count(&c->out), 0};
+        const mylib_array sum = layout_array(&c->out, wide, test_cpu, right);
+        const mylib_array in_pair[2] = {sum, {(void *)count, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+        memset(got, POISON, (size_t)(c->out.span + out_size));
+        CHECK_OK(mylib_reduce(MYLIB_MEAN, c->type, test_cpu, NULL, &out_array, &in_array));
+        CHECK_OK(mylib_map_as(MYLIB_OP_divide, wide, test_cpu, NULL, &sum, in_pair));
+        compare_reductions(c, right, got);
+    }
     free(in);
     free(right);
     free(got);
@@ -439,11 +450,13 @@ static void test_errors(void)
 #define REFUSED(reduction, type, status) \
     CHECK_STATUS(mylib_reduce((mylib_reduction)(reduction), type, test_cpu, NULL, &result, &in), \
                  status)
-    REFUSED(4, MYLIB_F64, MYLIB_ERR_ARGUMENT);
+    REFUSED(5, MYLIB_F64, MYLIB_ERR_ARGUMENT);
     REFUSED(-1, MYLIB_F64, MYLIB_ERR_ARGUMENT);
     REFUSED(MYLIB_SUM, (mylib_type)99, MYLIB_ERR_ARGUMENT);
     REFUSED(MYLIB_SUM, MYLIB_BOOL, MYLIB_ERR_UNSUPPORTED);
-    REFUSED(MYLIB_SUM, MYLIB_F32, MYLIB_ERR_ARGUMENT); /* out is f64 */
+    REFUSED(MYLIB_SUM, MYLIB_F32, MYLIB_ERR_ARGUMENT);  /* out is f64 */
+    REFUSED(MYLIB_MEAN, MYLIB_F32, MYLIB_ERR_ARGUMENT); /* out is f64 */
+    REFUSED(MYLIB_MEAN, MYLIB_I64, MYLIB_ERR_ARGUMENT);
     result.shape = wrong;
     REFUSED(MYLIB_SUM, MYLIB_F64, MYLIB_ERR_ARGUMENT);
     result.shape = column;

@@ -4,12 +4,14 @@
  * The kernels of programs take any layout at the speed of memory; those of reductions would leave
  * most threads without terms.
  */
+#include <string.h>
+
 #include "cuda_internal.h"
 
 #include "../counting.h"
 
-/* Two convert a term, to its type and to the carrying type; one combines it, or stores all. */
-#define MOST_STATEMENTS (3 * MYLIB_FEW_TERMS)
+/* Two convert a term, to its type and to the carrying type; one combines it, divides, or stores. */
+#define MOST_STATEMENTS (3 * MYLIB_FEW_TERMS + 1)
 
 typedef struct few {
     mylib_program program;
@@ -59,6 +61,20 @@ static mylib_value combine(few *f, int first, int apart, int target)
     return add_statement(f, (int)f->op, f->carrier, target, 2, pair);
 }
 
+/* Divides by a number of the carrying type, which becomes the last input. */
+static mylib_value divide(few *f, mylib_layout *l, mylib_value value, const void *number)
+{
+    const int k = f->program.inputs++;
+    const uint8_t type = (uint8_t)f->carrier;
+    const mylib_value pair[2] = {value, {MYLIB_VALUE_INPUT, type, (uint16_t)k}};
+    f->program.input_type[k] = type;
+    l->operands++;
+    l->data[1 + k] = (char *)(uintptr_t)number;
+    l->is_host_scalar[1 + k] = 1;
+    memset(l->strides[1 + k], 0, sizeof l->strides[1 + k]);
+    return add_statement(f, MYLIB_OP_divide, f->carrier, 0, 2, pair);
+}
+
 /* Sets operand k of l to the term of that number, in C order, of each output. */
 static void set_term(mylib_layout *l, int k, const mylib_layout *layout, int kept_ndim,
                      int64_t term)
@@ -74,10 +90,10 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
 {
     static const mylib_op ops[] = {MYLIB_OP_add, MYLIB_OP_multiply, MYLIB_OP_minimum,
                                    MYLIB_OP_maximum};
-    const char *operand_names[1 + MYLIB_FEW_TERMS] = {names[0]};
+    const char *operand_names[2 + MYLIB_FEW_TERMS] = {names[0]};
     int64_t count = 1, done = 0;
     few f = {.op = ops[reduction], .type = terms->type};
-    DECLARE_LARGE_LAYOUT(l, 1 + MYLIB_FEW_TERMS);
+    DECLARE_LARGE_LAYOUT(l, 2 + MYLIB_FEW_TERMS);
 
     /* Integers wrap around in any type. */
     f.carrier = terms->carrier <= MYLIB_U64 ? out_type : terms->carrier;
@@ -86,6 +102,10 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
     f.program.result_type = (uint8_t)out_type;
     for (int d = kept_ndim; d < layout->ndim; d++)
         count *= layout->shape[d];
+    const double wide[2] = {(double)count, 0};
+    const float narrow[2] = {(float)count, 0};
+    const int is_narrow = mylib_part_type(f.carrier) == MYLIB_F32;
+    const void *const divisor = is_narrow ? (const void *)narrow : wide;
     while (done < count) {
         const int has_result = done > 0; /* of earlier terms: the first operand of the rest */
         f.terms = (int)mylib_lesser(has_result + count - done, MYLIB_FEW_TERMS);
@@ -97,17 +117,22 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
         mylib_layout_set_operand(&l, 0, layout, 0);
         for (int k = 1; k <= f.terms; k++) {
             const int is_result = has_result && k == 1;
-            operand_names[k] = names[is_result ? 0 : 1];
+            operand_names[k] = operand_names[k + 1] = names[is_result ? 0 : 1];
             f.program.input_type[k - 1] = is_result ? (uint8_t)out_type : terms->input_type[0];
             if (is_result)
                 mylib_layout_set_operand(&l, 1, layout, 0);
             else
                 set_term(&l, k, layout, kept_ndim, done++);
         }
-        (void)convert(&f, combine(&f, 0, 1, 0), out_type, 0);
+        mylib_value value = combine(&f, 0, 1, 0);
+        if (done == count && terms->is_mean != NULL)
+            value = divide(&f, &l, value, divisor);
+        (void)convert(&f, value, out_type, 0);
         f.statement[f.program.statements - 1].target = MYLIB_TARGET_OUT;
         mylib_layout_simplify(&l);
         RETURN_IF_ERROR(mylib_cuda_map(device, stream, &f.program, &l, operand_names));
     }
+    if (terms->is_mean != NULL)
+        *terms->is_mean = 0;
     return MYLIB_OK;
 }

@@ -527,7 +527,7 @@ static int begin_reduction(job *j, int device, void *stream, mylib_reduction red
     j->out_type = out_type;
     j->kept_ndim = kept_ndim;
     j->part_type = mylib_carrying_type(MYLIB_SUM, carrier);
-    j->piece_terms = (mylib_terms){type, carrier, 1, {program->result_type}, 0};
+    j->piece_terms = (mylib_terms){type, carrier, 1, {program->result_type}, 0, NULL};
     j->terms = 1;
     for (int d = 0; d < layout->ndim; d++)
         *(d < kept_ndim ? &outputs : &j->terms) *= layout->shape[d];

@@ -36,41 +36,42 @@ template <typename F, typename C> __device__ __forceinline__ C negate_if(bool is
 
 /*
  * Loads two lanes of a window, `row` and the other; terms that are not among `from` to `to` - 1
- * become the identity element.
+ * become the identity element.  ALL: none is absent.
  */
-template <typename F, typename C>
+template <typename F, bool ALL, typename C>
 __device__ __forceinline__ void load_pair(const reduce_args &args,
                                           const char *const (&p)[PAIR_TERMS], int row, int from,
                                           int to, C (&x)[PAIR_TERMS])
 {
+    const C absent = identity<F::REDUCTION, C>();
     const auto is_there = [&](int i) {
-        return (unsigned)(row + i * PAIR_APART - from) < (unsigned)(to - from);
+        return ALL || (unsigned)(row + i * PAIR_APART - from) < (unsigned)(to - from);
     };
-    bool is_half = false;
-    if constexpr (std::is_same<C, t_f32>::value)
-        is_half = args.input_type[0] == MYLIB_F16;
-    if (is_half) {
+    if (std::is_same<C, t_f32>::value && args.input_type[0] == MYLIB_F16) {
+        uint16_t bits[PAIR_TERMS] = {};
+#pragma unroll
+        for (int i = 0; i < PAIR_TERMS; i++)
+            if (is_there(i))
+                bits[i] = __ldcs((const uint16_t *)p[i]);
 #pragma unroll
         for (int i = 0; i < PAIR_TERMS; i++) {
-            const uint16_t bits = is_there(i) ? __ldcs((const uint16_t *)p[i]) : (uint16_t)0;
             t_f16 half;
-            memcpy(&half, &bits, sizeof half);
-            x[i] = convert<C>(half);
+            memcpy(&half, &bits[i], sizeof half);
+            x[i] = is_there(i) ? convert<C>(half) : absent;
         }
     } else {
 #pragma unroll
         for (int i = 0; i < PAIR_TERMS; i++)
-            x[i] = is_there(i) ? __ldcs((const C *)p[i]) : C();
+            x[i] = is_there(i) ? __ldcs((const C *)p[i]) : absent;
     }
-    if (args.op != 0) {
+    const bool is_minimum = args.reduction == MYLIB_MIN;
+    if (args.op != 0 || is_minimum) {
 #pragma unroll
-        for (int i = 0; i < PAIR_TERMS; i++)
-            x[i] = make_term<MAPPED>(args.op, x[i]);
+        for (int i = 0; i < PAIR_TERMS; i++) {
+            const C term = args.op != 0 ? make_term<MAPPED>(args.op, x[i]) : x[i];
+            x[i] = is_there(i) ? negate_if<F>(is_minimum, term) : absent;
+        }
     }
-#pragma unroll
-    for (int i = 0; i < PAIR_TERMS; i++)
-        x[i] = is_there(i) ? negate_if<F>(args.reduction == MYLIB_MIN, x[i])
-                           : identity<F::REDUCTION, C>();
 }
 
 /* C is real; a complex number is two runs. */
@@ -133,7 +134,10 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                 find_terms(args, 0, base - args.lead_nbytes, first + at + row + args.lead_terms,
                            PAIR_TERMS, p);
             }
-            load_pair<F>(args, p, row, from, to, x);
+            if (from == 0 && to == TERMS)
+                load_pair<F, true>(args, p, row, from, to, x);
+            else
+                load_pair<F, false>(args, p, row, from, to, x);
 #pragma unroll
             for (int j = 0; j < 2; j++) {
                 const int lane = row + j * PAIR_APART, ended = (end - lane + LANES - 1) / LANES;
