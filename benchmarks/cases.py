@@ -41,7 +41,7 @@ def _tried(peer: contenders.Peer, *args: Any) -> Statement:
     return peer.statement(*args).tried()
 
 
-# ---- Arrays --------------------------------------------------------------------------------------
+# ---- Arrays ----
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _array_case(
     return ArrayCase(group, name if device == "cpu" else f"{name} {device}", **more)
 
 
-# ---- Statements ----------------------------------------------------------------------------------
+# ---- Statements ----
 
 #: Statements whose operands or result have several types, and the types of a and b.
 CONVERTING = (
@@ -216,7 +216,7 @@ def _statement_cases() -> Iterator[Case]:
             )
 
 
-# ---- Numbers -------------------------------------------------------------------------------------
+# ---- Numbers ----
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _number_cases() -> Iterator[Case]:
             yield NumberCase("numbers", name, 15, goals, op=op, numbers=numbers)
 
 
-# ---- The installation ----------------------------------------------------------------------------
+# ---- The installation ----
 
 
 class ImportTimer:
@@ -336,7 +336,7 @@ def _installation_cases() -> Iterator[Case]:
     )
 
 
-# ---- All -----------------------------------------------------------------------------------------
+# ---- All ----
 
 
 #: Each operation and type.

@@ -12,7 +12,7 @@
 #include <immintrin.h>
 #endif
 
-/* ---- Memory bandwidth of the CPU ----------------------------------------------------------- */
+/* ---- Memory bandwidth of the CPU ---- */
 
 #if defined(__AVX512F__)
 typedef __m512i vector;
@@ -66,7 +66,7 @@ void ceiling_add(int64_t n, uint64_t *out, const uint64_t *a, const uint64_t *b,
     }
 }
 
-/* ---- A kernel launch with a synchronize ---------------------------------------------------- */
+/* ---- A kernel launch with a synchronize ---- */
 
 static const char empty_kernel[] = ".version 6.3\n"
                                    ".target sm_75\n"

@@ -159,7 +159,7 @@ class ProgramCase(Case):
         return self.program.statement(api, arrays, out).tried()
 
 
-# ---- The CPU -------------------------------------------------------------------------------------
+# ---- The CPU ----
 
 
 @dataclass(frozen=True)
@@ -246,7 +246,7 @@ class DifferenceCase(ProgramCase):
                 yield name, lambda statement=statement: statement.value().numpy()
 
 
-# ---- Arrays on the GPU ---------------------------------------------------------------------------
+# ---- Arrays on the GPU ----
 
 
 def on_gpu(
@@ -373,7 +373,7 @@ class StreamedCase(ProgramCase):
         return prepared
 
 
-# ---- The first call ------------------------------------------------------------------------------
+# ---- The first call ----
 
 #: What a fresh process runs: how long the first call takes more than the second.  It has used the
 #: device before, for arrays; a peer that adds arrays has used its kernels as well.
@@ -462,7 +462,7 @@ class FirstCallCase(Case):
         yield from (name for peer, name in known.items() if peer in peers)
 
 
-# ---- All -----------------------------------------------------------------------------------------
+# ---- All ----
 
 
 def _cpu_goals(program: Program, n: int, variant: str) -> tuple[Goal, ...]:

@@ -24,7 +24,7 @@ def type_chars(operation: Any) -> dict[str, str]:
     return {type_name(types[0]): types[0] for types in operation.types if types[0] != "?"}
 
 
-# ---- Values --------------------------------------------------------------------------------------
+# ---- Values ----
 
 
 @functools.cache
@@ -79,7 +79,7 @@ class Maker:
         return np.dtype(self.char).type(self.number())
 
 
-# ---- Layouts -------------------------------------------------------------------------------------
+# ---- Layouts ----
 
 
 def _near_square(n: int) -> tuple[int, int]:
@@ -143,7 +143,7 @@ def bytes_moved(inputs: list[Any], out: np.ndarray) -> int:
     return sum(x.nbytes for x in [*inputs, out] if isinstance(x, np.ndarray))
 
 
-# ---- NumPy as the oracle -------------------------------------------------------------------------
+# ---- NumPy as the oracle ----
 
 
 def _truncated(a: Any, b: Any) -> Any:

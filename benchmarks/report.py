@@ -75,7 +75,7 @@ class Row:
         return data
 
 
-# ---- The machine ---------------------------------------------------------------------------------
+# ---- The machine ----
 
 
 def _processor() -> str:
@@ -117,7 +117,7 @@ def describe(facts: dict[str, Any], peers: dict[str, str], absent: dict[str, str
     return lines
 
 
-# ---- Tables --------------------------------------------------------------------------------------
+# ---- Tables ----
 
 
 def seconds_text(seconds: float) -> str:
@@ -283,7 +283,7 @@ def write_json(path: Path, head: dict[str, Any], rows: list[Row]) -> None:
     path.write_text(json.dumps(_finite(data), indent=1, allow_nan=False) + "\n")
 
 
-# ---- Pictures ------------------------------------------------------------------------------------
+# ---- Pictures ----
 
 
 def _plot_series(

@@ -96,7 +96,7 @@ class Array(core.ArrayBase):
     __slots__ = ()
     __array_priority__ = 1000.0
 
-    # ---- Leaving the GPU -------------------------------------------------------------------------
+    # ---- Leaving the GPU ----
 
     def to_device(self, device: str, /, *, stream: Any = None) -> Any:
         """Returns the array on another device; for ``"cpu"`` a NumPy array."""
@@ -176,7 +176,7 @@ class Array(core.ArrayBase):
             "pkg.asnumpy(x) gives a NumPy array"
         )
 
-    # ---- Python's protocols ----------------------------------------------------------------------
+    # ---- Python's protocols ----
 
     def __bytes__(self) -> bytes:
         raise TypeError("bytes() does not move an array in silence: pkg.asnumpy(x).tobytes() does")
@@ -220,7 +220,7 @@ class Array(core.ArrayBase):
     def __sizeof__(self) -> int:
         return object.__sizeof__(self) + self.nbytes
 
-    # ---- Operators -------------------------------------------------------------------------------
+    # ---- Operators ----
 
     def __pos__(self) -> Array:
         return OPERATIONS["positive"](self)
@@ -247,7 +247,7 @@ class Array(core.ArrayBase):
         quotient = self.__rfloordiv__(other)
         return quotient if quotient is NotImplemented else (quotient, self.__rmod__(other))
 
-    # ---- NumPy's protocols -----------------------------------------------------------------------
+    # ---- NumPy's protocols ----
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return _call_ufunc(ufunc, method, inputs, kwargs)
@@ -260,7 +260,7 @@ class Array(core.ArrayBase):
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         return namespace_of(api_version)
 
-    # ---- Exchange --------------------------------------------------------------------------------
+    # ---- Exchange ----
 
     __dlpack__ = _interop.dlpack
     __dlpack_device__ = _interop.dlpack_device
@@ -269,7 +269,7 @@ class Array(core.ArrayBase):
     def __cuda_array_interface__(self) -> dict[str, Any]:
         return _interop.cuda_array_interface(self)
 
-    # ---- Views -----------------------------------------------------------------------------------
+    # ---- Views ----
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if isinstance(key, core.ArrayBase) and key.dtype == np.bool_:
@@ -340,7 +340,7 @@ class Array(core.ArrayBase):
         """Returns a view without the axes of size 1, or those in `axis`."""
         return core.view(self, np.ndarray.squeeze, axis_or_axes("squeeze", axis))
 
-    # ---- Copies ----------------------------------------------------------------------------------
+    # ---- Copies ----
 
     def copy(self, order: str = "C") -> Array:
         """Returns a copy; `order` is "C", "F", "A" or "K" as in NumPy."""
@@ -359,7 +359,7 @@ class Array(core.ArrayBase):
         """Sets all elements to a number."""
         assign(self, value)
 
-    # ---- Parts of complex numbers ----------------------------------------------------------------
+    # ---- Parts of complex numbers ----
 
     @property
     def real(self) -> Array:
@@ -389,7 +389,7 @@ class Array(core.ArrayBase):
 
     conjugate = conj
 
-    # ---- Reductions ------------------------------------------------------------------------------
+    # ---- Reductions ----
 
     def sum(
         self, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False
@@ -496,7 +496,7 @@ def _reduce_by_ufunc(
     return _reductions.reduce_slowly(name, x, axis, dtype, unwrap_out(name, out), keepdims)
 
 
-# ---- Helpers -------------------------------------------------------------------------------------
+# ---- Helpers ----
 
 
 def _set_shape(host: Any, shape: Shape, copy: bool) -> Any:
@@ -544,7 +544,7 @@ def _unpickle(host: Any, device: str) -> Any:
     return copied(host, ordinal)
 
 
-# ---- Helpers: printing ---------------------------------------------------------------------------
+# ---- Helpers: printing ----
 
 
 def _is_summary(array: Array) -> bool:
@@ -568,7 +568,7 @@ def _format(array: Array, host: Any, prefix: str, separator: str = ", ") -> str:
     return np.array2string(host, separator=separator, prefix=prefix, threshold=threshold)
 
 
-# ---- To the host ---------------------------------------------------------------------------------
+# ---- To the host ----
 
 
 _copyto: Any = in_default_mode(np.copyto)

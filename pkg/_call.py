@@ -63,7 +63,7 @@ _TOGETHER = "operands of these types and places cannot be computed together"
 _MAX_EXPONENT = 64
 
 
-# ---- Element types -------------------------------------------------------------------------------
+# ---- Element types ----
 
 
 def explain(
@@ -146,7 +146,7 @@ def _warn_of_unset(keywords: dict[str, Any]) -> None:
         warn("'where' used without 'out': use out=None if elements may be unset", UserWarning)
 
 
-# ---- Predicates ----------------------------------------------------------------------------------
+# ---- Predicates ----
 
 
 def compare_beyond(name: str, number: int, number_is_first: bool) -> bool:
@@ -211,7 +211,7 @@ def _truth(x: Any) -> bool:
     return bool(x)
 
 
-# ---- Calls of operations -------------------------------------------------------------------------
+# ---- Calls of operations ----
 
 
 def normalize(
@@ -521,7 +521,7 @@ def _map_where(
     return given if given is not None else out if out.ndim else out[()]
 
 
-# ---- Methods of ufuncs ---------------------------------------------------------------------------
+# ---- Methods of ufuncs ----
 
 
 #: Where `dtype` stands among the arguments of the methods that take it.
@@ -581,7 +581,7 @@ def methods(operation: Any) -> dict[str, Any]:
     return result
 
 
-# ---- Calls with Arrays ---------------------------------------------------------------------------
+# ---- Calls with Arrays ----
 
 
 def call_operator(index: int, is_true_division: int, inputs: tuple[Any, ...], out: Any) -> Any:
@@ -723,7 +723,7 @@ def _select(name: str, result: Any, where: Any, out: Any, casting: str, order: s
     return out
 
 
-# ---- Assignment ----------------------------------------------------------------------------------
+# ---- Assignment ----
 
 
 _asarray: Any = in_default_mode(np.asarray)
@@ -784,7 +784,7 @@ def _apart(x: Any, target: Any) -> Any:
     return x if is_same else x.copy()  # type: ignore[attr-defined]
 
 
-# ---- Powers --------------------------------------------------------------------------------------
+# ---- Powers ----
 
 
 def is_by_products(exponent: Any) -> bool:

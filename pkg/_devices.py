@@ -95,7 +95,7 @@ def get_default_device() -> str:
     return device_name(core.parse_device(None))
 
 
-# ---- Streams and memory --------------------------------------------------------------------------
+# ---- Streams and memory ----
 
 
 def gpu_ordinal(device: str | None) -> int:
@@ -277,7 +277,7 @@ def free_cached_memory() -> None:
     core.free_cached()
 
 
-# ---- The installation ----------------------------------------------------------------------------
+# ---- The installation ----
 
 
 def device_count() -> int:

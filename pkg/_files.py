@@ -85,7 +85,7 @@ examples:
 """
 
 
-# ---- Signals -------------------------------------------------------------------------------------
+# ---- Signals ----
 
 
 class Interrupted(BaseException):
@@ -152,7 +152,7 @@ class Signals:
             raise Interrupted
 
 
-# ---- Progress ------------------------------------------------------------------------------------
+# ---- Progress ----
 
 
 class Progress:
@@ -195,7 +195,7 @@ class Progress:
             print(f"\r{' ' * len(self._line)}\r", end="", file=sys.stderr, flush=True)
 
 
-# ---- Inputs --------------------------------------------------------------------------------------
+# ---- Inputs ----
 
 
 def _number(text: str) -> int | float | complex | None:
@@ -257,7 +257,7 @@ def _operands(expression: Expression, definitions: Sequence[str]) -> dict[str, A
     return {name: given[name] for name in names}
 
 
-# ---- Evaluation ----------------------------------------------------------------------------------
+# ---- Evaluation ----
 
 
 class Evaluation:
@@ -438,7 +438,7 @@ class Evaluation:
         )
 
 
-# ---- The command ---------------------------------------------------------------------------------
+# ---- The command ----
 
 
 def _bytes(text: str) -> int:

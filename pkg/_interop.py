@@ -29,7 +29,7 @@ _CPU, _CUDA, _CUDA_MANAGED = 1, 2, 13
 _MAX_VERSION = (1, 1)
 
 
-# ---- Streams -------------------------------------------------------------------------------------
+# ---- Streams ----
 
 # None stands for the legacy default stream.
 _streams: dict[tuple[int, int], core.Stream] = {}
@@ -83,7 +83,7 @@ def _lasting_stream(ordinal: int, handle: int) -> core.Stream | None:
     return next((stream for stream in candidates if _handle(stream) == handle), None)
 
 
-# ---- Our arrays for other libraries --------------------------------------------------------------
+# ---- Our arrays for other libraries ----
 
 
 def dlpack_device(array: core.ArrayBase) -> tuple[int, int]:
@@ -168,7 +168,7 @@ def cuda_array_interface(array: core.ArrayBase) -> dict[str, Any]:
     }
 
 
-# ---- Other libraries' arrays for us --------------------------------------------------------------
+# ---- Other libraries' arrays for us ----
 
 #: An Array, and the stream on which its contents are ready.
 _Ready = tuple[core.ArrayBase, "core.Stream | None"]
@@ -319,7 +319,7 @@ def from_dlpack(x: Any, /, *, device: str | None = None, copy: bool | None = Non
     return host.copy() if copy else host
 
 
-# ---- Operations ----------------------------------------------------------------------------------
+# ---- Operations ----
 
 
 def _operand(x: Any, foreign: list[_Ready]) -> Any:

@@ -15,7 +15,7 @@ from ._array import NUMPY_FUNCTIONS, Array
 from ._convert import array_of_number, check_cast
 from ._operands import is_scalar, limits_of, normalize_axes
 
-# ---- Functions with arguments of their own -------------------------------------------------------
+# ---- Functions with arguments of their own ----
 
 
 def _copyto(dst: Any, src: Any, casting: str = "same_kind") -> None:
@@ -94,7 +94,7 @@ _FUNCTIONS: dict[Any, Callable[..., Any]] = {
 }
 
 
-# ---- NumPy's arguments ---------------------------------------------------------------------------
+# ---- NumPy's arguments ----
 
 #: Arguments that Arrays ignore, whatever their values.
 _MEANINGLESS = frozenset({"subok", "max_work"})

@@ -47,7 +47,7 @@ _ADVICE = {
 }
 
 
-# ---- The policy ----------------------------------------------------------------------------------
+# ---- The policy ----
 
 
 def own_rules(x: Any, depth: int = 0) -> Any:
@@ -167,7 +167,7 @@ def plain_array(name: str, x: Any) -> Any:
     return x if x.dtype.isnative else x.astype(dtype)
 
 
-# ---- NumPy's dispatch ----------------------------------------------------------------------------
+# ---- NumPy's dispatch ----
 
 
 def _broadcast_masked(x: Any, shape: Any) -> Any:
@@ -266,7 +266,7 @@ def call_numpy(
     return result
 
 
-# ---- Numbers and devices -------------------------------------------------------------------------
+# ---- Numbers and devices ----
 
 
 def is_number(x: Any) -> bool:
@@ -371,7 +371,7 @@ def host_error(x: Any, device: str) -> TypeError:
     )
 
 
-# ---- Other arguments -----------------------------------------------------------------------------
+# ---- Other arguments ----
 
 
 def describe(x: Any) -> str:
@@ -487,7 +487,7 @@ def number(name: str, what: str, x: Any) -> Any:
     return x
 
 
-# ---- Shapes --------------------------------------------------------------------------------------
+# ---- Shapes ----
 
 
 def broadcast_shapes(*shapes: Shape) -> Shape:

@@ -73,7 +73,7 @@ def synchronize(path: Path) -> None:
         os.close(file)
 
 
-# ---- Whole files ---------------------------------------------------------------------------------
+# ---- Whole files ----
 
 
 class Target:
@@ -221,7 +221,7 @@ def rename_new(source: Path, target: Path) -> None:
         source.unlink()
 
 
-# ---- Pieces --------------------------------------------------------------------------------------
+# ---- Pieces ----
 
 
 def runs(
@@ -240,7 +240,7 @@ def runs(
         yield first + sum(i * step for i, step in zip(index, steps, strict=False)), length
 
 
-# ---- NumPy's files -------------------------------------------------------------------------------
+# ---- NumPy's files ----
 
 
 class Output(WholeFile):

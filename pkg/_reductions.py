@@ -145,7 +145,7 @@ def reduce_slowly(
     return out
 
 
-# ---- The functions -------------------------------------------------------------------------------
+# ---- The functions ----
 
 
 def sum(

@@ -106,7 +106,7 @@ def _text(error: BaseException) -> str:
     return " ".join(text.split()) or type(error).__name__
 
 
-# ---- Inputs --------------------------------------------------------------------------------------
+# ---- Inputs ----
 
 
 @contextlib.contextmanager
@@ -240,7 +240,7 @@ def file_of(x: Any) -> str:
     return str(x.place.file) if isinstance(x, StoreInput) else str(x.path)
 
 
-# ---- Outputs -------------------------------------------------------------------------------------
+# ---- Outputs ----
 
 
 def _like(kind: str, inputs: Mapping[str, Any], shape: Shape) -> Any:

@@ -51,7 +51,7 @@ UFUNCS: dict[Any, str] = {
     np.radians: "deg2rad",
 }
 
-# ---- Reductions ----------------------------------------------------------------------------------
+# ---- Reductions ----
 
 #: The library's reductions, with their numbers.
 REDUCTIONS = {name: number for number, (name, _) in enumerate(core.reductions)}

@@ -7,7 +7,7 @@
 
 #include <structmember.h> /* Python before 3.12 */
 
-/* ---- Operators ----------------------------------------------------------------------------- */
+/* ---- Operators ---- */
 
 /* Returns the state of the module that one of a slot's operands belongs to; `b` may be NULL. */
 static core_state *state_of_operands(PyObject *a, PyObject *b)
@@ -73,7 +73,7 @@ static PyObject *array_richcompare(PyObject *a, PyObject *b, int comparison)
     return apply(ops[comparison], 0, a, b, NULL);
 }
 
-/* ---- Attributes ---------------------------------------------------------------------------- */
+/* ---- Attributes ---- */
 
 static PyObject *tuple_of(int ndim, const int64_t *values)
 {
@@ -152,7 +152,7 @@ static Py_ssize_t array_length(PyObject *object)
     return (Py_ssize_t)a->shape[0];
 }
 
-/* ---- Views --------------------------------------------------------------------------------- */
+/* ---- Views ---- */
 
 /* Returns a key as a tuple of ints, slices, None and one ellipsis, of which NumPy makes views. */
 static PyObject *take_key(PyObject *key)
@@ -306,7 +306,7 @@ PyType_Spec array_spec = {
     .slots = array_slots,
 };
 
-/* ---- Functions ----------------------------------------------------------------------------- */
+/* ---- Functions ---- */
 
 static int take_dims(PyObject *sequence, int64_t dims[MYLIB_MAX_NDIM])
 {

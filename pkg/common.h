@@ -24,13 +24,13 @@
 
 #include "../libcalc/src/flags.h"
 
-/* ---- Floating-point flags ------------------------------------------------------------------ */
+/* ---- Floating-point flags ---- */
 
 #define FLAGS (FE_DIVBYZERO | FE_OVERFLOW | FE_UNDERFLOW | FE_INVALID)
 
 static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 
-/* ---- The GIL ------------------------------------------------------------------------------- */
+/* ---- The GIL ---- */
 
 /* Calls over fewer elements keep the GIL: releasing it would cost more than it saves. */
 #define RELEASE_GIL_COUNT 2048
@@ -51,7 +51,7 @@ static inline int test_flags(void) { return mylib_test_flags() & FLAGS; }
 #define Py_END_CRITICAL_SECTION() }
 #endif
 
-/* ---- Errors -------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 /*
  * The one convention for all files:
@@ -76,7 +76,7 @@ typedef enum outcome {
     OTHER_FLAGS,   /* a floating-point flag was raised, and the slow path decides about it */
 } outcome;
 
-/* ---- The module ---------------------------------------------------------------------------- */
+/* ---- The module ---- */
 
 /* The environment's device has not been read and checked yet. */
 enum { UNCHECKED = -2 };

@@ -29,7 +29,7 @@ static void capsule_destructor(PyObject *capsule)
     PyErr_Restore(type, value, traceback);
 }
 
-/* ---- Element types ------------------------------------------------------------------------- */
+/* ---- Element types ---- */
 
 static DLDataType dtype_of_type(mylib_type type)
 {
@@ -57,7 +57,7 @@ static int take_dlpack_type(DLDataType dtype, mylib_type *type_ret)
     return -1;
 }
 
-/* ---- From an Array ------------------------------------------------------------------------- */
+/* ---- From an Array ---- */
 
 /* An exported array, until its consumer deletes it. */
 typedef struct exported {
@@ -142,7 +142,7 @@ static PyObject *to_dlpack(PyObject *module, PyObject *args)
     return capsule;
 }
 
-/* ---- To an Array --------------------------------------------------------------------------- */
+/* ---- To an Array ---- */
 
 /* Raises BufferError for a tensor that this library cannot use. */
 static int check_tensor(const DLTensor *t, mylib_type *type_ret, int64_t *strides,

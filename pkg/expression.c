@@ -16,7 +16,7 @@
 
 #define MAX_INPUTS MYLIB_PROGRAM_MAX_INPUTS
 
-/* ---- Programs ------------------------------------------------------------------------------ */
+/* ---- Programs ---- */
 
 typedef struct program_object {
     PyObject_HEAD
@@ -159,7 +159,7 @@ static void program_dealloc(PyObject *object)
     free_object(object);
 }
 
-/* ---- Calls of a program -------------------------------------------------------------------- */
+/* ---- Calls of a program ---- */
 
 /* The shapes of more arrays are on the heap: 33 KB, for all of them, are too much for a stack. */
 #define FEW_INPUTS 4
@@ -305,7 +305,7 @@ PyType_Spec program_spec = {
     .slots = program_slots,
 };
 
-/* ---- Expressions --------------------------------------------------------------------------- */
+/* ---- Expressions ---- */
 
 /* Describes an input in a key: NumPy's type number, or KEY_NUMBER + the kind of a Python number. */
 enum { KEY_NUMBER = 64, KEY_NONE = 255 };

@@ -21,7 +21,7 @@ static int64_t *add_axis(mylib_array *a, int axis, int64_t *dims)
     return dims + 2 * ndim;
 }
 
-/* ---- Arrays of a GPU ----------------------------------------------------------------------- */
+/* ---- Arrays of a GPU ---- */
 
 /* Copies Arrays of one GPU to a new one of this shape, beside each other along an axis. */
 static PyObject *new_joined(core_state *state, PyObject *arrays, int axis, int is_stack,
@@ -97,7 +97,7 @@ static outcome join_arrays(core_state *state, PyObject *arrays, long axis, int i
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/* ---- Host arrays --------------------------------------------------------------------------- */
+/* ---- Host arrays ---- */
 
 /* Returns whether all are plain NumPy arrays of one type: NumPy joins them without a conversion. */
 static int are_plain(PyObject *arrays)
@@ -153,7 +153,7 @@ static outcome join_plain(PyObject *arrays, long axis, int is_stack, PyObject **
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/* ---- Functions ----------------------------------------------------------------------------- */
+/* ---- Functions ---- */
 
 /* Returns a tuple of Arrays of one GPU joined along an axis, perhaps a new one, in a type. */
 static PyObject *join_arrays_function(PyObject *module, PyObject *args)

@@ -3,7 +3,7 @@
  */
 #include "library.h"
 
-/* ---- Devices --------------------------------------------------------------------------------- */
+/* ---- Devices ---- */
 
 /* Returns the ordinal that `device` (a string, or None: the default) names; -1: the CPU. */
 static PyObject *parse_device_function(PyObject *module, PyObject *object)
@@ -120,7 +120,7 @@ static PyObject *set_memory_limit_function(PyObject *module, PyObject *args)
     return none_or_raise(PyModule_GetState(module), status);
 }
 
-/* ---- Configuration and limits ---------------------------------------------------------------- */
+/* ---- Configuration and limits ---- */
 
 static PyObject *config_function(PyObject *module, PyObject *Py_UNUSED(unused))
 {

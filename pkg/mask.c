@@ -16,7 +16,7 @@
 #define STEP 16   /* elements of a mask that are read at once */
 #define WIDEST 16 /* bytes of an element */
 
-/* ---- Masks --------------------------------------------------------------------------------- */
+/* ---- Masks ---- */
 
 static inline uint64_t load_word(const unsigned char *mask)
 {
@@ -76,7 +76,7 @@ static int64_t find_next(const unsigned char *mask, int64_t i, int64_t end, int 
     return end;
 }
 
-/* ---- Planning ------------------------------------------------------------------------------ */
+/* ---- Planning ---- */
 
 /* The stride of an array that is one row (0: one element), in C or Fortran order, else NO_ROW. */
 static int64_t row_stride(const mylib_array *a, int ndim, const int64_t *shape, int is_fortran)
@@ -130,7 +130,7 @@ int plan_masked(masked *m, const mylib_array *arrays, int inputs, const mylib_ar
     return m->capacity == 0 || selected <= count / SPARSE;
 }
 
-/* ---- Computing ----------------------------------------------------------------------------- */
+/* ---- Computing ---- */
 
 /* Computes `n` elements of rows that begin at data[k] with stride[k]. */
 static mylib_status map_rows(const masked *m, int64_t n, char *const *data, const int64_t *stride)

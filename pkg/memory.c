@@ -8,7 +8,7 @@
 
 #include <structmember.h> /* Python before 3.12 */
 
-/* ---- Streams ------------------------------------------------------------------------------- */
+/* ---- Streams ---- */
 
 int current_stream(core_state *state, mylib_device device, PyObject **stream_ret)
 {
@@ -119,7 +119,7 @@ PyType_Spec stream_spec = {
     .slots = stream_slots,
 };
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 static void *user_handle(PyObject *user) { return user != Py_None ? stream_handle(user) : NULL; }
 
@@ -313,7 +313,7 @@ static PyObject *note_use_function(PyObject *module, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- Making arrays ------------------------------------------------------------------------- */
+/* ---- Making arrays ---- */
 
 PyObject *new_array_over(core_state *state, PyObject *memory, char *data, mylib_type type, int ndim,
                          const int64_t *shape, const int64_t *strides, int is_readonly)

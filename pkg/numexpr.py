@@ -138,7 +138,7 @@ class _Call(NamedTuple):
 _last: ContextVar[_Call | None] = ContextVar("pkg.numexpr", default=None)
 
 
-# ---- numexpr's functions -------------------------------------------------------------------------
+# ---- numexpr's functions ----
 
 
 def evaluate(

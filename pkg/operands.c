@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- Promotion ----------------------------------------------------------------------------- */
+/* ---- Promotion ---- */
 
 int promote(mylib_type a, mylib_type b, mylib_type *type_ret)
 {
@@ -37,7 +37,7 @@ mylib_type promote_weak(mylib_type type, number_kind number)
     return type == MYLIB_F16 || type == MYLIB_F32 ? MYLIB_C64 : MYLIB_C128;
 }
 
-/* ---- Values of numbers ----------------------------------------------------------------------- */
+/* ---- Values of numbers ---- */
 
 /* Does what find_exact() does, for a float. */
 static int find_exact_float(double d, mylib_type type, void *value)
@@ -119,7 +119,7 @@ int is_out_of_range(const call *c, int k)
            PyErr_ExceptionMatches(PyExc_OverflowError);
 }
 
-/* ---- Operands -------------------------------------------------------------------------------- */
+/* ---- Operands ---- */
 
 outcome take_operand(call *c, int k, PyObject *x)
 {
@@ -286,7 +286,7 @@ outcome broadcast(const call *c, int *ndim_ret, int64_t *shape)
     return DONE;
 }
 
-/* ---- Outputs --------------------------------------------------------------------------------- */
+/* ---- Outputs ---- */
 
 /* Returns whether the inputs put an axis before another one; -1 if none of them tells. */
 static int goes_before(const mylib_array *in, int inputs, int is_joined, int ndim, int axis,

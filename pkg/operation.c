@@ -41,7 +41,7 @@ static const char *name_of(const operation *self)
     return self->is_true_division ? TRUE_DIVIDE : mylib_op_name(self->op);
 }
 
-/* ---- Python numbers ------------------------------------------------------------------------ */
+/* ---- Python numbers ---- */
 
 /* Returns whether an object is a Python number; NumPy's float64 counts as an array. */
 static int is_number(PyObject *x)
@@ -205,7 +205,7 @@ static PyObject *call_numbers(operation *self, mylib_device device, PyObject *co
     return self->is_true_division ? divide_ints(self, device, args) : call_int(self, device, args);
 }
 
-/* ---- Calls --------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 
 static PyObject *tuple_of(PyObject *const *args, Py_ssize_t nargs)
 {
@@ -480,7 +480,7 @@ static PyObject *operation_call(PyObject *object, PyObject *const *args, size_t 
     return call_ufunc(self, args, nargs, kwnames);
 }
 
-/* ---- The type ------------------------------------------------------------------------------ */
+/* ---- The type ---- */
 
 /* Avoids the names "divide" and "power": pandas replaces ufuncs of these names by operators. */
 static const char *ufunc_name(mylib_op op)
@@ -673,7 +673,7 @@ PyType_Spec operation_spec = {
     .slots = operation_slots,
 };
 
-/* ---- Functions ------------------------------------------------------------------------------- */
+/* ---- Functions ---- */
 
 /* Returns op(*inputs), with / of ints if `is_true_division`; NotImplemented: NumPy's rules. */
 static PyObject *compute_function(PyObject *module, PyObject *const *args, Py_ssize_t count)

@@ -3,7 +3,7 @@
  */
 #include "reduce.h"
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 
 /* For each reduction, by number: its name, and the operation that it repeats. */
 static const struct {
@@ -185,7 +185,7 @@ static PyObject *reduce_function(PyObject *module, PyObject *args)
     return reduce_prepared(&c, &r, dtype, axes, keeps_axes);
 }
 
-/* ---- Fast paths ------------------------------------------------------------------------------ */
+/* ---- Fast paths ---- */
 
 /* Takes input `k`: an Array, or a plain NumPy array if the default device is the CPU. */
 static outcome take_reduced(call *c, int k, PyObject *x)

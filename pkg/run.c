@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 
 /*
  * Host arrays are computed in pieces, and Python checks for signals between them.  A piece takes
@@ -131,7 +131,7 @@ static int compute(const call *c, const computation *what, masked *m, int64_t co
     return result;
 }
 
-/* ---- Outputs ------------------------------------------------------------------------------- */
+/* ---- Outputs ---- */
 
 /* Returns whether all inputs have all axes, in descending order of strides: the usual case. */
 static int is_in_c_order(const call *c, int ndim)
@@ -292,7 +292,7 @@ static int copy_output(call *c, PyObject *result, PyObject *out)
     return check_status(c->state, status);
 }
 
-/* ---- Calls --------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 
 outcome run_call(call *c, const computation *what, char order, PyObject *out, PyObject **result_ret)
 {
@@ -490,7 +490,7 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
     return *result_ret != NULL ? DONE : FAILED;
 }
 
-/* ---- Functions over prepared arrays ---------------------------------------------------------- */
+/* ---- Functions over prepared arrays ---- */
 
 #define MOST_INPUTS 3
 

@@ -217,7 +217,7 @@ static PyObject *make_ufunc(PyObject *module, PyObject *args)
     return new_ufunc(module, (mylib_op)op, is_true_division, device_of_ordinal(ordinal), name);
 }
 
-/* ---- Floating-point flags -------------------------------------------------------------------- */
+/* ---- Floating-point flags ---- */
 
 static int give_errors(const char *name, int flags)
 {

@@ -16,7 +16,7 @@ import pytest
 
 import pkg as pcd
 
-# ---- Arrays on a GPU -----------------------------------------------------------------------------
+# ---- Arrays on a GPU ----
 
 
 def _root(x: np.ndarray) -> np.ndarray:
@@ -120,7 +120,7 @@ def call(operation: Any, place: str, *args: Any, **kwargs: Any) -> Any:
     )
 
 
-# ---- Cases ---------------------------------------------------------------------------------------
+# ---- Cases ----
 
 
 @dataclass(frozen=True)

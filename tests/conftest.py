@@ -41,7 +41,7 @@ def _gpus() -> list[str]:
     return [pcd.core.device_info(n)["name"] for n in range(pcd.core.device_count()[0])]
 
 
-# ---- Which tests run ---------------------------------------------------------------------------
+# ---- Which tests run ----
 
 _SEED = pytest.StashKey[int]()
 _LEFT_OUT = pytest.StashKey[dict[str, int]]()
@@ -177,7 +177,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
         terminalreporter.write_line(f"not run: {count:,} {why}")
 
 
-# ---- Processes side by side ----------------------------------------------------------------------
+# ---- Processes side by side ----
 
 
 def _rank(nodeid: str) -> int:

@@ -42,7 +42,7 @@ class Function:
     arguments: Arguments
 
 
-# ---- Arguments -----------------------------------------------------------------------------------
+# ---- Arguments ----
 
 
 def any_bits(rng: np.random.Generator, n: int, dtype: np.dtype[Any]) -> Array:
@@ -114,7 +114,7 @@ def bases_and_exponents(
     return np.where(rng.random(n) < 0.0625, rng.permutation(special), x), y
 
 
-# ---- Functions -----------------------------------------------------------------------------------
+# ---- Functions ----
 
 # Points where e^x and 2^x change: overflow, ends of normal and subnormal results, half an octave.
 _E_POINTS = [709.78, -708.4, -745.13, 88.72, -87.34, -103.97, 11.09, -9.7, -17.33, 0.3466, -0.3466]
@@ -199,7 +199,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
-# ---- Complex numbers -----------------------------------------------------------------------------
+# ---- Complex numbers ----
 
 
 def _expm1(z: Any) -> Any:
@@ -307,7 +307,7 @@ def complex_ulps(name: str, results: Array, z: Array, w: Array | None = None) ->
     return np.array(found)
 
 
-# ---- Comparison ----------------------------------------------------------------------------------
+# ---- Comparison ----
 
 
 def exact(name: str, *arguments: Array) -> list[Any]:

@@ -28,7 +28,7 @@ LARGE_LENGTHS = (65_537, 2**20 + 4099)
 POISON = 0xA5
 
 
-# ---- Values --------------------------------------------------------------------------------------
+# ---- Values ----
 
 
 def _real_specials(dtype: np.dtype[Any]) -> list[Any]:
@@ -107,7 +107,7 @@ def poisoned(shape: Any, dtype: np.dtype[Any]) -> Array:
     return np.full(size * np.dtype(dtype).itemsize, POISON, np.uint8).view(dtype).reshape(shape)
 
 
-# ---- Layouts -------------------------------------------------------------------------------------
+# ---- Layouts ----
 
 
 def _within(shape: tuple[int, ...], steps: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -180,7 +180,7 @@ def surroundings(array: Array) -> Array:
     return memory
 
 
-# ---- Strategies ----------------------------------------------------------------------------------
+# ---- Strategies ----
 
 seeds = st.integers(0, 2**32 - 1)
 input_layouts = st.sampled_from(INPUT_LAYOUTS)

@@ -29,7 +29,7 @@ Array = np.ndarray[Any, Any]
 #: Units in the last place between an elementary function and the rounded value of a wider type.
 ELEMENTARY_ULPS = 2.0
 
-# ---- Expected results ----------------------------------------------------------------------------
+# ---- Expected results ----
 
 
 def _truncating_divide(a: Array, b: Array) -> Array:
@@ -308,7 +308,7 @@ def exact_sum(terms: Array) -> Any:
     return math.fsum(terms.astype(np.float64).tolist())
 
 
-# ---- Comparison ----------------------------------------------------------------------------------
+# ---- Comparison ----
 
 
 def _bits(parts: Array) -> Array:

@@ -48,7 +48,7 @@ def _numbers(dtype: Any, shape: Any = (ROWS, COLUMNS), seed: int = 1) -> Array:
     return x
 
 
-# ---- The same bits -------------------------------------------------------------------------------
+# ---- The same bits ----
 
 LAYOUTS: dict[str, Callable[[Array], Array]] = {
     "c": lambda x: x,
@@ -196,7 +196,7 @@ def test_operands_with_rules_of_their_own() -> None:
     assert pickle.loads(pickle.dumps(ufunc)) is ufunc
 
 
-# ---- Errors and flags ----------------------------------------------------------------------------
+# ---- Errors and flags ----
 
 
 @pytest.mark.gpu
@@ -299,7 +299,7 @@ def test_one_thread_computes_too() -> None:
     oracle.assert_same(pcd.add(x, x, device="cuda:all"), x + x)
 
 
-# ---- The device ----------------------------------------------------------------------------------
+# ---- The device ----
 
 
 @pytest.mark.gpu

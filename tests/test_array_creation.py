@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 SHAPES = [(), (0,), (1,), (5,), (3, 0, 2), (2, 3), (4, 1, 3), (1,) * 64]
 
 
-# ---- From what is there --------------------------------------------------------------------------
+# ---- From what is there ----
 
 
 @cases.each_dtype(cases.WITH_BOOL)
@@ -150,7 +150,7 @@ def test_byte_order() -> None:
     assert pcd.asnumpy(x, out=out) is out and out.tolist() == [1, 2]
 
 
-# ---- New ones ------------------------------------------------------------------------------------
+# ---- New ones ----
 
 
 @cases.each_dtype(cases.WITH_BOOL)
@@ -263,7 +263,7 @@ def test_like(dtype: np.dtype) -> None:
         assert (like.shape, like.dtype, like.strides) == (x.shape, x.dtype, x.strides)
 
 
-# ---- Sequences -----------------------------------------------------------------------------------
+# ---- Sequences ----
 
 NUMERIC = [dtype for dtype in cases.WITH_BOOL if dtype.kind in "iuf"]
 
@@ -420,7 +420,7 @@ def test_linspace_of_complex() -> None:
     assert_array(pcd.linspace(0, 1 + 2j, 7, device="cuda"), np.linspace(0, 1 + 2j, 7))
 
 
-# ---- The CPU -------------------------------------------------------------------------------------
+# ---- The CPU ----
 
 
 @cases.each_device()
@@ -455,7 +455,7 @@ def test_zeros_on_the_cpu_take_memory_only_where_they_are_written() -> None:
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 2**19  # KiB
 
 
-# ---- Leaving -------------------------------------------------------------------------------------
+# ---- Leaving ----
 
 
 def test_leaving() -> None:

@@ -140,7 +140,7 @@ def test_views_share_memory() -> None:
     assert pcd.asnumpy(kept).tolist() == [5] * 6
 
 
-# ---- Assignment ----------------------------------------------------------------------------------
+# ---- Assignment ----
 
 OVERLAPS = [
     (np.s_[1:], np.s_[:-1]), (np.s_[:-1], np.s_[1:]), (np.s_[::-1], np.s_[:]),
@@ -240,7 +240,7 @@ def test_fill() -> None:
         pcd.zeros(3, "i1", "cuda").fill(1000)
 
 
-# ---- Masks ---------------------------------------------------------------------------------------
+# ---- Masks ----
 
 
 @pytest.mark.parametrize("dtype", ["f4", "i8", "c16", "?"])

@@ -43,7 +43,7 @@ def limited() -> Iterator[Callable[[int], None]]:
     pcd.set_memory_limit(None)
 
 
-# ---- Memory --------------------------------------------------------------------------------------
+# ---- Memory ----
 
 
 def test_a_million_temporaries() -> None:
@@ -160,7 +160,7 @@ def test_views_keep_the_memory() -> None:
     assert _used() == used
 
 
-# ---- Threads -------------------------------------------------------------------------------------
+# ---- Threads ----
 
 
 @pytest.mark.parametrize("n", [10, 5000, 200_000])
@@ -221,7 +221,7 @@ def test_arrays_that_die_in_another_thread() -> None:
     assert _used() == used
 
 
-# ---- Processes -----------------------------------------------------------------------------------
+# ---- Processes ----
 
 _EXIT = """
 import threading, time
@@ -301,7 +301,7 @@ def test_a_child_that_is_spawned(python: Python, tmp_path: Path) -> None:
     assert python(code, str(script)).strip() == "good"
 
 
-# ---- Several GPUs --------------------------------------------------------------------------------
+# ---- Several GPUs ----
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 HOST = np.array([[1.5, -2.0, 3.25], [4.0, 0.5, -6.0]])
 
 
-# ---- Ufuncs --------------------------------------------------------------------------------------
+# ---- Ufuncs ----
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_ufuncs_that_are_refused(call: Any) -> None:
         call(on_gpu(HOST))
 
 
-# ---- Functions -----------------------------------------------------------------------------------
+# ---- Functions ----
 
 FUNCTIONS: dict[str, Any] = {
     "sum": lambda x: np.sum(x),
@@ -391,7 +391,7 @@ def test_conversion_to_numpy_is_refused(convert: Any) -> None:
         np.asarray(on_gpu(HOST))
 
 
-# ---- Dask ----------------------------------------------------------------------------------------
+# ---- Dask ----
 
 
 def test_dask() -> None:
@@ -473,7 +473,7 @@ def test_dask_moves_chunks() -> None:
     oracle.assert_same(result, host + host)
 
 
-# ---- The array API -------------------------------------------------------------------------------
+# ---- The array API ----
 
 
 def test_missing_names_are_listed() -> None:

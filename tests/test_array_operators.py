@@ -193,7 +193,7 @@ def test_divmod() -> None:
                 oracle.assert_same(pcd.asnumpy(got), wanted)
 
 
-# ---- In place ------------------------------------------------------------------------------------
+# ---- In place ----
 
 
 @pytest.mark.parametrize("symbol", INPLACE)
@@ -255,7 +255,7 @@ def test_in_place_overlap() -> None:
         oracle.assert_same(pcd.asnumpy(x), wanted)
 
 
-# ---- Powers --------------------------------------------------------------------------------------
+# ---- Powers ----
 
 
 @pytest.mark.parametrize("dtype", cases.DTYPES, ids=str)
@@ -318,7 +318,7 @@ def test_powers_that_are_refused() -> None:
         n**-1
 
 
-# ---- What does not fit together ------------------------------------------------------------------
+# ---- What does not fit together ----
 
 
 @pytest.mark.parametrize("symbol", BINARY)

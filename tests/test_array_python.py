@@ -23,7 +23,7 @@ import pkg as pcd
 pytestmark = [pytest.mark.gpu, pytest.mark.usefixtures("quiet")]
 
 
-# ---- Attributes ----------------------------------------------------------------------------------
+# ---- Attributes ----
 
 
 @cases.each_dtype(cases.WITH_BOOL)
@@ -53,7 +53,7 @@ def test_size_in_memory() -> None:
     assert sys.getsizeof(pcd.ones(1, device="cuda")) < 1000
 
 
-# ---- One number ----------------------------------------------------------------------------------
+# ---- One number ----
 
 
 @cases.each_dtype(cases.WITH_BOOL)
@@ -122,7 +122,7 @@ def test_contains() -> None:
         np.ones(2) in x  # noqa: B015
 
 
-# ---- Text ----------------------------------------------------------------------------------------
+# ---- Text ----
 
 
 def _numpys(host: np.ndarray, device: str = "cuda:0") -> str:
@@ -194,7 +194,7 @@ def test_format() -> None:
             format(pcd.ones(3, device="cuda"), spec)
 
 
-# ---- Copies and pickles --------------------------------------------------------------------------
+# ---- Copies and pickles ----
 
 
 @cases.each_dtype(cases.WITH_BOOL)

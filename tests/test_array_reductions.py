@@ -29,7 +29,7 @@ LENGTHS = (1, 2, 3, 127, 128, 129, 255, 256, 257, 511, 513, 2047, 2048, 2049, 40
 LENGTHS += (6143, 6145, 8192, 10_241, 20_479, 65_537)
 
 
-# ---- The oracle ----------------------------------------------------------------------------------
+# ---- The oracle ----
 
 
 def _carrier(name: str, dtype: np.dtype) -> np.dtype:
@@ -121,7 +121,7 @@ def _check(place: str, name: str, host: np.ndarray, array: Any = None, **kwargs:
     oracle.assert_same(result, wanted, note, name=kind)
 
 
-# ---- Order ---------------------------------------------------------------------------------------
+# ---- Order ----
 
 
 @cases.each_place()
@@ -214,7 +214,7 @@ def test_large(place: str) -> None:
         _check(place, "sum", host[:1_300_000].reshape(1300, 1000), axis=1)
 
 
-# ---- Types ---------------------------------------------------------------------------------------
+# ---- Types ----
 
 
 @cases.each_place()
@@ -360,7 +360,7 @@ def test_lists_and_other_byte_orders() -> None:
     assert pcd.mean([1, 2]) == 1.5 and pcd.min(np.float32(3)) == 3
 
 
-# ---- Accuracy ------------------------------------------------------------------------------------
+# ---- Accuracy ----
 
 
 @cases.each_place()
@@ -378,7 +378,7 @@ def test_sums_are_accurate(n: int, dtype: str, place: str) -> None:
     assert sum(ours) <= sum(numpys) + 5 * unit, f"{ours}, NumPy: {numpys}"
 
 
-# ---- Means ---------------------------------------------------------------------------------------
+# ---- Means ----
 
 
 @cases.each_place()
@@ -414,7 +414,7 @@ def test_mean_is_a_sum_and_a_quotient(place: str) -> None:
     oracle.assert_same(pcd.asnumpy(pcd.mean(in_place(place, host), **how(place))), wanted)
 
 
-# ---- dot, trace ----------------------------------------------------------------------------------
+# ---- dot, trace ----
 
 
 def _expected_dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -491,7 +491,7 @@ def test_trace(dtype: np.dtype, place: str) -> None:
         pcd.trace(x[0] if x.size else x.reshape(-1), **how(place))
 
 
-# ---- The short way -------------------------------------------------------------------------------
+# ---- The short way ----
 
 
 def _outcome(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -533,7 +533,7 @@ def test_traces_with_offsets_beyond_the_matrix() -> None:
         pcd.trace(x, device="cpu")
 
 
-# ---- The methods ---------------------------------------------------------------------------------
+# ---- The methods ----
 
 
 @pytest.mark.gpu

@@ -186,7 +186,7 @@ def test_a_view_that_is_none() -> None:
             pcd.core.view(x, function)
 
 
-# ---- Copies --------------------------------------------------------------------------------------
+# ---- Copies ----
 
 
 @pytest.mark.parametrize("view", VIEWS)
@@ -289,7 +289,7 @@ def test_astype_copies_or_not() -> None:
     assert type(moved) is np.ndarray and moved.dtype == np.float64
 
 
-# ---- Joining and choosing ------------------------------------------------------------------------
+# ---- Joining and choosing ----
 
 
 @pytest.mark.parametrize("axis", [0, 1, 2, -1, -3, None])
@@ -557,7 +557,7 @@ def test_where_that_fails() -> None:
         assert pcd.where(mask, 2**63, 1.5).tolist() == [2.0**63] * 5
 
 
-# ---- NumPy arrays through the same functions -----------------------------------------------------
+# ---- NumPy arrays through the same functions ----
 
 
 def test_on_the_host() -> None:

@@ -178,7 +178,7 @@ def test_an_expression_with_a_wrong_result_is_not_timed(monkeypatch: pytest.Monk
     assert 0 < row.values["pkg"] < 100 and row.missed()
 
 
-# ---- Wrong results -------------------------------------------------------------------------------
+# ---- Wrong results ----
 
 
 def case_of(op: str, variant: str) -> cases.Case:
@@ -253,7 +253,7 @@ def test_check_knows_bits() -> None:
             operands.check(op, wrong_z, z, True)
 
 
-# ---- Measuring -----------------------------------------------------------------------------------
+# ---- Measuring ----
 
 
 class Scripted:

@@ -73,7 +73,7 @@ def test_default_keywords_of_numbers_on_a_gpu(name: str, args: Any) -> None:
             assert _outcome(function, *args, **keywords) == _outcome(function, *args)
 
 
-# ---- Comparisons ---------------------------------------------------------------------------------
+# ---- Comparisons ----
 
 _NAN, _INF = float("nan"), float("inf")
 _REALS = [
@@ -314,7 +314,7 @@ def test_no_warnings_of_defaults() -> None:
     assert pcd.add([1, 2], 1, where=True, out=None, device=None).tolist() == [2, 3]
 
 
-# ---- Expressions ---------------------------------------------------------------------------------
+# ---- Expressions ----
 
 
 def test_inputs_with_the_names_of_options() -> None:
@@ -366,7 +366,7 @@ def test_advice_on_masks() -> None:
         oracle.assert_same(pcd.evaluate(text), (a < b) & (b < c))
 
 
-# ---- Messages ------------------------------------------------------------------------------------
+# ---- Messages ----
 
 
 @cases.each_place()

@@ -54,7 +54,7 @@ def test_cpu_by_name(case: Case) -> None:
         oracle.check(case, out, inputs)
 
 
-# ---- The default device --------------------------------------------------------------------------
+# ---- The default device ----
 
 
 def test_default_device_nests(any_gpu: None) -> None:
@@ -137,7 +137,7 @@ def test_methods_are_the_cpus(method: str, any_gpu: None) -> None:
         assert pcd.add.types == pcd.add.ufunc.types
 
 
-# ---- The device of the process -------------------------------------------------------------------
+# ---- The device of the process ----
 
 
 @pytest.fixture
@@ -268,7 +268,7 @@ def test_a_gpu_in_the_environment(python: Python) -> None:
     assert "device='cuda:0'" in lines[5]
 
 
-# ---- Without a GPU -------------------------------------------------------------------------------
+# ---- Without a GPU ----
 
 _WITHOUT_GPU = """
 import numpy as np
@@ -334,7 +334,7 @@ def test_a_gpu_that_is_not_there() -> None:
         pcd.default_device("cuda:9999")
 
 
-# ---- Import --------------------------------------------------------------------------------------
+# ---- Import ----
 
 _IMPORT = """
 import os, sys

@@ -99,7 +99,7 @@ def sparse(path: str, shape: tuple[int, ...], dtype: str, **more: Any) -> None:
     npy.open_memmap(path, mode="w+", dtype=np.dtype(dtype), shape=shape, **more).flush()
 
 
-# ---- Results -------------------------------------------------------------------------------------
+# ---- Results ----
 
 
 def test_the_current_folder_is_gone(tmp_path: Path, python: Any) -> None:
@@ -320,7 +320,7 @@ def test_pieces_cover_everything_once(shape: tuple[int, ...], limit: int, is_mix
     assert (written == 1).all()
 
 
-# ---- Files that are as they should be ------------------------------------------------------------
+# ---- Files that are as they should be ----
 
 
 def test_an_output_that_appears_meanwhile(
@@ -469,7 +469,7 @@ def test_the_mode_is_the_umasks(umask: int, mode: int) -> None:
     assert stat.S_IMODE(os.stat("b.npy").st_mode) == mode
 
 
-# ---- Errors --------------------------------------------------------------------------------------
+# ---- Errors ----
 
 
 #: Arguments, of which the expression has no spaces; the exit status; texts of the error.
@@ -799,7 +799,7 @@ def test_warnings() -> None:
     assert run(*words, "-o", "c.npy", "--quiet") == (0, "", "")
 
 
-# ---- Interruption --------------------------------------------------------------------------------
+# ---- Interruption ----
 
 
 def wait_for(condition: Callable[[], Any], process: subprocess.Popen[str]) -> None:
@@ -907,7 +907,7 @@ def test_a_signal_while_the_output_gets_its_name(
     assert_same_bits("b.npy", np.ones(1000) + 1)
 
 
-# ---- Memory --------------------------------------------------------------------------------------
+# ---- Memory ----
 
 
 PEAK = """
@@ -941,7 +941,7 @@ def test_memory_is_bounded(order: str, python: Callable[..., str]) -> None:
     assert (np.load("c.npy", mmap_mode="r")[::999] == 1).all()
 
 
-# ---- Progress ------------------------------------------------------------------------------------
+# ---- Progress ----
 
 
 def on_terminal(words: Sequence[str], **variables: str) -> tuple[int, str]:
@@ -998,7 +998,7 @@ def test_no_progress_where_it_is_not_wanted() -> None:
     assert run(*words, "--overwrite") == (0, "", "")
 
 
-# ---- python -m pkg -------------------------------------------------------------------------------
+# ---- python -m pkg ----
 
 
 def module(*arguments: str) -> str:

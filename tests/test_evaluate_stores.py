@@ -102,7 +102,7 @@ def load(kind: str, name: str = "out") -> Any:
         return dataset[name].values
 
 
-# ---- Results -------------------------------------------------------------------------------------
+# ---- Results ----
 
 
 @pytest.mark.parametrize("chunk", ["1", "3K", "64M"])
@@ -483,7 +483,7 @@ def test_a_folder_that_is_no_array_is_never_replaced(
     assert os.path.isdir("out.zarr/precious")
 
 
-# ---- Errors --------------------------------------------------------------------------------------
+# ---- Errors ----
 
 
 def test_a_link_that_leads_nowhere() -> None:
@@ -829,7 +829,7 @@ def test_memory_is_bounded(kind: str, python: Callable[..., str]) -> None:
     assert peaks[1] < peaks[0] + 40_000, peaks  # in KiB; the data are 80 MiB
 
 
-# ---- Workers of Dask -----------------------------------------------------------------------------
+# ---- Workers of Dask ----
 
 
 @pytest.fixture
@@ -899,7 +899,7 @@ def test_a_scheduler_that_does_not_answer(
     assert names() == ["a.npy"]
 
 
-# ---- The command ---------------------------------------------------------------------------------
+# ---- The command ----
 
 
 def test_the_script() -> None:

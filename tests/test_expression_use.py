@@ -26,7 +26,7 @@ import pkg as pcd
 import pkg.numexpr as ne
 from pkg import Expression, evaluate
 
-# ---- Threads and signals -------------------------------------------------------------------------
+# ---- Threads and signals ----
 
 
 @cases.each_device()
@@ -103,7 +103,7 @@ def test_pieces() -> None:
         oracle.assert_same(out, wanted)
 
 
-# ---- Memory --------------------------------------------------------------------------------------
+# ---- Memory ----
 
 
 def _peak(function: Any) -> int:
@@ -158,7 +158,7 @@ def test_resident_memory(python: Any) -> None:
     assert int(python(RESIDENT)) < 20_000
 
 
-# ---- Other libraries -----------------------------------------------------------------------------
+# ---- Other libraries ----
 
 
 @cases.each_device()
@@ -183,7 +183,7 @@ def test_processes() -> None:
         assert pool.submit(Expression("a * 2 + b"), 3, 4).result() == 10
 
 
-# ---- Reductions ----------------------------------------------------------------------------------
+# ---- Reductions ----
 
 
 @cases.each_place()
@@ -300,7 +300,7 @@ def test_warnings_of_reductions() -> None:
             expression(np.full(2, 2.0**-1023))
 
 
-# ---- Arrays on a GPU -----------------------------------------------------------------------------
+# ---- Arrays on a GPU ----
 
 
 @pytest.mark.gpu

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import pkg as pcd
 from pkg import Expression, evaluate, numexpr
 
-# ---- Values --------------------------------------------------------------------------------------
+# ---- Values ----
 
 
 @cases.each_place()
@@ -283,7 +283,7 @@ def test_copy() -> None:
         assert (result == a).all() and not np.shares_memory(result, a)
 
 
-# ---- Outputs -------------------------------------------------------------------------------------
+# ---- Outputs ----
 
 
 @cases.each_place()
@@ -409,7 +409,7 @@ def test_shapes_that_do_not_broadcast() -> None:
             pcd.Expression(text)(*swapped)
 
 
-# ---- Inputs --------------------------------------------------------------------------------------
+# ---- Inputs ----
 
 
 def test_kinds_of_inputs(tmp_path: Any) -> None:
@@ -506,7 +506,7 @@ def test_names_from_frames() -> None:
         evaluate(b"a")  # type: ignore[arg-type]
 
 
-# ---- Warnings ------------------------------------------------------------------------------------
+# ---- Warnings ----
 
 
 @pytest.mark.parametrize("order", ["K", "C"])
@@ -539,7 +539,7 @@ def test_constants_that_overflow_warn_each_time() -> None:
             assert evaluate("a * 1e30", given)[0] == np.inf
 
 
-# ---- Programs ------------------------------------------------------------------------------------
+# ---- Programs ----
 
 
 def test_many_types_through_one_expression() -> None:
@@ -679,7 +679,7 @@ def test_programs_check_their_inputs() -> None:
     assert program.call(-1, "K", None, (np.ones(2), np.ones(3))) is NotImplemented
 
 
-# ---- Tables as local_dict ------------------------------------------------------------------------
+# ---- Tables as local_dict ----
 
 
 def test_columns_of_tables() -> None:
@@ -757,7 +757,7 @@ def test_columns_of_groups(tmp_path: Path) -> None:
     assert np.array_equal(evaluate("a + b", group), a + b)
 
 
-# ---- Names and chains ----------------------------------------------------------------------------
+# ---- Names and chains ----
 
 
 def test_chained_comparisons() -> None:

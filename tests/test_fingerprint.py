@@ -24,7 +24,7 @@ def _values(dtype: Any, n: int, seed: int) -> np.ndarray[Any, Any]:
     return generators.values(dtype, n, seed)
 
 
-# ---- The definition, element by element ----------------------------------------------------------
+# ---- The definition, element by element ----
 
 _MASK = 2**64 - 1
 _GOLDEN = 0x9E3779B97F4A7C15
@@ -82,7 +82,7 @@ def test_it_stays_what_it_is() -> None:
     assert fingerprint(np.arange(3.0)) == "bebd358d2ff2d87c5b94799586d495e9"
 
 
-# ---- Equal arrays --------------------------------------------------------------------------------
+# ---- Equal arrays ----
 
 
 def _layouts(x: np.ndarray[Any, Any]) -> dict[str, np.ndarray[Any, Any]]:
@@ -182,7 +182,7 @@ def test_datasets(library: str, tmp_path: Path) -> None:
         assert fingerprint(data) == fingerprint(x)
 
 
-# ---- Different arrays ----------------------------------------------------------------------------
+# ---- Different arrays ----
 
 
 def test_values_types_shapes_and_places_count() -> None:
@@ -237,7 +237,7 @@ def test_short_prefixes_collide_as_random_numbers() -> None:
         assert 16 <= pairs <= 80, pairs
 
 
-# ---- Memory and errors ---------------------------------------------------------------------------
+# ---- Memory and errors ----
 
 
 def test_memory_is_bounded() -> None:

@@ -26,7 +26,7 @@ VECTORS = {
     "divide": pcd.vector_divide,
 }
 
-# ---- vector_* ------------------------------------------------------------------------------------
+# ---- vector_* ----
 
 
 @cases.each_device()
@@ -73,7 +73,7 @@ def test_vector_add_cuda() -> None:
         pcd.vector_add_cuda([1, 2], [3])
 
 
-# ---- trace ---------------------------------------------------------------------------------------
+# ---- trace ----
 
 SHAPES = [(0, 0), (0, 3), (1, 1), (3, 0), (2, 5), (5, 2), (33, 33), (300, 257), (1, 300)]
 
@@ -157,7 +157,7 @@ def test_trace_of_what_it_cannot(device: str) -> None:
         pcd.trace([[1, 2], [3]], device=device)
 
 
-# ---- fib -----------------------------------------------------------------------------------------
+# ---- fib ----
 
 
 def test_fib_is_the_recurrence() -> None:
@@ -193,7 +193,7 @@ def test_fib_of_what_it_cannot() -> None:
     assert pcd.fib(np.int64(10)) == 55 and pcd.fib(True) == 1
 
 
-# ---- The installation ----------------------------------------------------------------------------
+# ---- The installation ----
 
 
 def test_helloworld(capsys: pytest.CaptureFixture[str]) -> None:

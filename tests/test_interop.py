@@ -27,7 +27,7 @@ from pkg import _interop, core
 
 pytestmark = pytest.mark.gpu
 
-# ---- DLPack's structures, and what a C library does with capsules --------------------------------
+# ---- DLPack's structures, and what a C library does with capsules ----
 
 
 class Tensor(ctypes.Structure):
@@ -225,7 +225,7 @@ VIEWS = {
 each_view = pytest.mark.parametrize("of", VIEWS.values(), ids=VIEWS)
 each_kind = pytest.mark.parametrize("is_versioned", [False, True], ids=["0.x", "1.x"])
 
-# ---- Ours for others: capsules -------------------------------------------------------------------
+# ---- Ours for others: capsules ----
 
 
 @each_kind
@@ -388,7 +388,7 @@ def test_streams_that_are_no_streams() -> None:
             _interop.dlpack(gpu([1.0]), stream=wrong)
 
 
-# ---- Ours for others: the CUDA array interface ---------------------------------------------------
+# ---- Ours for others: the CUDA array interface ----
 
 
 @each_view
@@ -557,7 +557,7 @@ def test_the_interface_keeps_its_owner() -> None:
     assert alive() is None
 
 
-# ---- Others for us: capsules ---------------------------------------------------------------------
+# ---- Others for us: capsules ----
 
 
 @each_kind
@@ -732,7 +732,7 @@ def test_no_references_are_lost() -> None:
     refused.release_all()
 
 
-# ---- from_dlpack ---------------------------------------------------------------------------------
+# ---- from_dlpack ----
 
 
 def test_from_dlpack_of_the_cpu() -> None:
@@ -803,7 +803,7 @@ def test_a_producer_is_told_our_stream(waits: list[Any]) -> None:
     assert foreign.asked[1][0] == 1
 
 
-# ---- Operations ----------------------------------------------------------------------------------
+# ---- Operations ----
 
 
 @pytest.mark.parametrize("kind", [Foreign, Interface], ids=["DLPack", "interface"])
@@ -887,7 +887,7 @@ def test_expressions(of: Any) -> None:
         pcd.evaluate("x * y", {"x": foreign, "y": a})
 
 
-# ---- Libraries whose current stream is known -----------------------------------------------------
+# ---- Libraries whose current stream is known ----
 
 
 class FakeLibrary:

@@ -56,7 +56,7 @@ def _pointer(array: Any) -> int:
     return array.__cuda_array_interface__["data"][0]
 
 
-# ---- PyTorch -------------------------------------------------------------------------------------
+# ---- PyTorch ----
 
 
 @pytest.mark.parametrize("code", DTYPES)
@@ -263,7 +263,7 @@ def test_torch_memory_is_given_back(torch: Any) -> None:
     assert (pcd.memory_info().used, torch.cuda.memory_allocated()) == (ours, theirs)
 
 
-# ---- CuPy ----------------------------------------------------------------------------------------
+# ---- CuPy ----
 
 
 @pytest.mark.parametrize("code", DTYPES)
@@ -298,7 +298,7 @@ def test_cupy_operations_and_streams(cupy: Any) -> None:
         assert (pcd.asnumpy(pcd.add(a, b)) == np.arange(1, 1001)).all()
 
 
-# ---- Numba, JAX ----------------------------------------------------------------------------------
+# ---- Numba, JAX ----
 
 
 def test_numba(torch: Any) -> None:

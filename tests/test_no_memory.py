@@ -37,7 +37,7 @@ from pkg import core
 Calls = dict[str, Callable[[], Any]]
 
 
-# ---- The calls -----------------------------------------------------------------------------------
+# ---- The calls ----
 
 SMALL = np.arange(6, dtype="f8").reshape(2, 3)
 TURNED = np.asfortranarray(SMALL)
@@ -465,7 +465,7 @@ GROUPS: dict[str, Callable[[], Calls]] = {
 }
 
 
-# ---- A process for each group --------------------------------------------------------------------
+# ---- A process for each group ----
 
 OPERANDS: list[Any] = [SMALL, TURNED, SWAPPED, LARGE, I1, U8, F4, C8, OUT, MASK, EXPRESSION]
 OPERANDS += [pcd.add, pcd.Array, pcd.Stream, core.Stream]

@@ -130,7 +130,7 @@ def test_unselected_elements_where_out_overlaps_an_operand(kinds: str, device: s
             assert np.array_equal(memory[parts], wanted), (n, parts, "the default device")
 
 
-# ---- The methods of ufuncs -----------------------------------------------------------------------
+# ---- The methods of ufuncs ----
 
 
 def _binary(case: Case) -> bool:
@@ -298,7 +298,7 @@ def test_reduce_over_axes_that_cannot_be_reordered() -> None:
             oracle.assert_same(ours.reduce(a, axis=axis), numpys.reduce(a, axis=axis), name)
 
 
-# ---- Sums ----------------------------------------------------------------------------------------
+# ---- Sums ----
 
 SUM_LENGTHS = (1, 2, 255, 256, 257, 2047, 2048, 2049, 2050, 4097, 6145, 10_000, 100_003)
 

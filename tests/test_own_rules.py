@@ -21,7 +21,7 @@ import pkg as pcd
 
 pytestmark = pytest.mark.usefixtures("quiet")
 
-# ---- The table: functions ------------------------------------------------------------------------
+# ---- The table: functions ----
 
 #: Parameters that take arrays, and those that take sequences of them.
 OPERANDS = ("x", "a", "b", "obj", "matrix", "condition", "y", "fill_value", "start", "stop", "n")
@@ -101,7 +101,7 @@ EACH_CALL = pytest.mark.parametrize(("name", "target"), CALLS, ids=lambda x: str
 OF_TYPES = ("result_type", "can_cast")
 
 
-# ---- The table: kinds ----------------------------------------------------------------------------
+# ---- The table: kinds ----
 
 
 class Unwrapped(AssertionError):
@@ -304,7 +304,7 @@ def test_what_has_no_rules_is_accepted(name: str, kind: str) -> None:
     assert np.array_equal(result, _call(name, target, plain, None))
 
 
-# ---- The table: places ---------------------------------------------------------------------------
+# ---- The table: places ----
 
 
 def _arrays(x: Any) -> tuple[Any, Any]:
@@ -407,7 +407,7 @@ def test_no_place_unwraps(place: str, kind: str, shape: tuple[int, ...]) -> None
     assert not _is_lost(result), f"{place} of {kind}: {result!r}"
 
 
-# ---- As NumPy ------------------------------------------------------------------------------------
+# ---- As NumPy ----
 
 #: Functions without values for some elements, which a masked array masks.
 DOMAINS = "sqrt log log2 log10 tan arcsin arccos arccosh arctanh divide floor_divide remainder fmod"

@@ -248,7 +248,7 @@ def test_operators_of_arrays() -> None:
     oracle.assert_same(pcd.asnumpy(x), pcd.power(a, b))
 
 
-# ---- Complex numbers -----------------------------------------------------------------------------
+# ---- Complex numbers ----
 
 
 def _complex_operands(dtype: np.dtype[Any], n: int) -> tuple[Any, Any]:

@@ -31,7 +31,7 @@ def _within(operation: Any, data: np.ndarray) -> np.ndarray:
     return 1 + data if operation.__name__ == "arccosh" else data
 
 
-# ---- pandas --------------------------------------------------------------------------------------
+# ---- pandas ----
 
 
 @OPERATIONS
@@ -77,7 +77,7 @@ def test_pandas_frames_and_indexes(device: str) -> None:
     assert pcd.add.reduce(frame).tolist() == [5.0, 25.0]
 
 
-# ---- xarray --------------------------------------------------------------------------------------
+# ---- xarray ----
 
 
 @OPERATIONS
@@ -101,7 +101,7 @@ def test_xarray_broadcasts_by_name(device: str) -> None:
     assert result.dims == ("x", "y") and result.values.tolist() == [[11, 21, 31], [12, 22, 32]]
 
 
-# ---- Dask ----------------------------------------------------------------------------------------
+# ---- Dask ----
 
 
 @OPERATIONS
@@ -141,7 +141,7 @@ def test_dask_dataframe() -> None:
     assert pcd.sqrt(frame).compute(scheduler="synchronous")["x"].tolist() == [1, 2, 3]
 
 
-# ---- NumPy's own kinds ---------------------------------------------------------------------------
+# ---- NumPy's own kinds ----
 
 
 def test_masked_arrays(device: str) -> None:
@@ -255,7 +255,7 @@ def test_numpys_functions_take_the_ufunc() -> None:
     assert list(map(pcd.add, [1, 2], [3, 4])) == [4, 6]
 
 
-# ---- Pickles and copies --------------------------------------------------------------------------
+# ---- Pickles and copies ----
 
 
 @OPERATIONS

@@ -93,7 +93,7 @@ def _check(place: str, name: str, host: np.ndarray, out: str | None = None, **kw
     oracle.assert_same(pcd.asnumpy(given_out), wanted_out, note)
 
 
-# ---- The table -----------------------------------------------------------------------------------
+# ---- The table ----
 
 
 @cases.each_place()
@@ -137,7 +137,7 @@ def test_generated(place: str, data: st.DataObject) -> None:
     _check(place, name, host, data.draw(st.none() | st.sampled_from(DTYPES)), **kwargs)
 
 
-# ---- Examples ------------------------------------------------------------------------------------
+# ---- Examples ----
 
 
 @cases.each_place()

@@ -226,7 +226,7 @@ def test_synchronize() -> None:
         pcd.synchronize("cuda:999")
 
 
-# ---- Memory --------------------------------------------------------------------------------------
+# ---- Memory ----
 
 
 @pytest.fixture

@@ -76,7 +76,7 @@ _PYTHON = {
 }
 
 
-# ---- Text ----------------------------------------------------------------------------------------
+# ---- Text ----
 
 
 def text(tree: Tree) -> str:
@@ -99,7 +99,7 @@ def names(tree: Tree) -> set[str]:
     return set().union(*map(names, tree[1:])) if tree[0] != "number" else set()
 
 
-# ---- Value ---------------------------------------------------------------------------------------
+# ---- Value ----
 
 
 def _is_number(x: Any) -> bool:
@@ -216,7 +216,7 @@ def depends_on_values(tree: Tree, inputs: dict[str, Any]) -> bool:
     return any(depends_on_values(part, inputs) for part in tree[1:])
 
 
-# ---- Calls ---------------------------------------------------------------------------------------
+# ---- Calls ----
 
 
 def call(text: str, place: str, inputs: dict[str, Any], **kwargs: Any) -> Any:
@@ -260,7 +260,7 @@ def outcome(function: Any, *args: Any) -> tuple[Any, Exception | None]:
             return None, error
 
 
-# ---- Strategies ----------------------------------------------------------------------------------
+# ---- Strategies ----
 
 _numbers = st.one_of(
     st.sampled_from([0, 1, 2, 3, -1, 7, 127, 128, 300, -300, 2**31, 2**63]),

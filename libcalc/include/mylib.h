@@ -42,7 +42,7 @@ extern "C" {
 #define MYLIB_API __attribute__((visibility("default")))
 #endif
 
-/* ---- Status -------------------------------------------------------------------------------- */
+/* ---- Status ---- */
 
 /* The values of all enumerators are pinned: their meaning never changes; new ones come last. */
 typedef enum mylib_status {
@@ -71,7 +71,7 @@ MYLIB_API const char *mylib_last_message(void);
 /* Returns the version of the loaded library, "MAJOR.MINOR.PATCH"; compare the macros above. */
 MYLIB_API const char *mylib_version(void);
 
-/* ---- Element types ------------------------------------------------------------------------- */
+/* ---- Element types ---- */
 
 /*
  * i are signed (two's complement) and u unsigned integers; f are IEEE 754 binary16, 32 and 64; c
@@ -107,7 +107,7 @@ MYLIB_API const char *mylib_type_name(mylib_type type);
 /* Returns the bytes per element; 0 if the value is not a type. */
 MYLIB_API size_t mylib_type_size(mylib_type type);
 
-/* ---- Operations ---------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 
 /*
  * Element-wise operations.  Integers wrap.
@@ -223,7 +223,7 @@ MYLIB_API int mylib_op_compares(mylib_op op);
  */
 MYLIB_API mylib_status mylib_op_result_type(mylib_op op, mylib_type type, mylib_type *result_ret);
 
-/* ---- Devices ------------------------------------------------------------------------------- */
+/* ---- Devices ---- */
 
 /* The kinds have DLPack's numbers. */
 typedef enum mylib_device_kind { MYLIB_CPU = 1, MYLIB_CUDA = 2 } mylib_device_kind;
@@ -306,7 +306,7 @@ MYLIB_API mylib_status mylib_get_num_threads(int *threads_ret);
  */
 MYLIB_API mylib_status mylib_set_cpu_level(const char *level);
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 /*
  * mylib_alloc() allocates nbytes of uninitialised memory on 'device', aligned to at least 64 bytes
@@ -386,7 +386,7 @@ MYLIB_API mylib_status mylib_cuda_set_memory_limit(int index, uint64_t limit_nby
  */
 MYLIB_API mylib_status mylib_free_cached(void);
 
-/* ---- Arrays -------------------------------------------------------------------------------- */
+/* ---- Arrays ---- */
 
 #define MYLIB_MAX_NDIM 64
 
@@ -415,7 +415,7 @@ typedef struct mylib_array {
  */
 MYLIB_API mylib_status mylib_overlaps_itself(const mylib_array *array, int *overlaps_ret);
 
-/* ---- map: element-wise operations ---------------------------------------------------------- */
+/* ---- map: element-wise operations ---- */
 
 /*
  * mylib_map() computes out = op(in[0]) or out = op(in[0], in[1]), element by element, on 'device'.
@@ -516,7 +516,7 @@ MYLIB_API mylib_status mylib_copy_arrays(void *stream, const mylib_array *dst, i
 MYLIB_API mylib_status mylib_arange(void *stream, const mylib_array *out, const void *start,
                                     const void *step);
 
-/* ---- Programs: expressions in one pass ----------------------------------------------------- */
+/* ---- Programs: expressions in one pass ---- */
 
 /*
  * A program computes an expression for each element, in one pass over memory: a list of typed steps
@@ -589,7 +589,7 @@ MYLIB_API mylib_status mylib_program_run(const mylib_program *program, mylib_dev
                                          void *stream, const mylib_array *out,
                                          const mylib_array *in);
 
-/* ---- Reductions ---------------------------------------------------------------------------- */
+/* ---- Reductions ---- */
 
 typedef enum mylib_reduction {
     MYLIB_SUM = 0,
@@ -658,7 +658,7 @@ MYLIB_API mylib_status mylib_trace(mylib_device device, void *stream, const myli
                                    void *sum_ret);
 MYLIB_API mylib_status mylib_sum_type(mylib_type type, mylib_type *sum_type_ret);
 
-/* ---- Scalars ------------------------------------------------------------------------------- */
+/* ---- Scalars ---- */
 
 /*
  * Computes one operation on plain numbers, on the CPU or on a GPU; the call waits for the result.

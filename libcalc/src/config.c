@@ -28,7 +28,7 @@ mylib_status mylib_get_config(mylib_config *config_ret)
     return MYLIB_OK;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 mylib_status mylib_alloc(mylib_device device, size_t nbytes, void *stream, void **ptr_ret)
 {

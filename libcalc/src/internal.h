@@ -24,7 +24,7 @@ extern "C" {
 #define MYLIB_ALIGNAS(nbytes) _Alignas(nbytes)
 #endif
 
-/* ---- Errors (status.c) --------------------------------------------------------------------- */
+/* ---- Errors (status.c) ---- */
 
 /* Stores this thread's message and returns 'status', for `return mylib_fail(...)`. */
 mylib_status mylib_fail(mylib_status status, const char *format, ...)
@@ -56,7 +56,7 @@ void mylib_end_cleanup(void);
             return mylib_fail(MYLIB_ERR_ARGUMENT, #pointer " is NULL"); \
     } while (0)
 
-/* ---- The table (table.c) ------------------------------------------------------------------- */
+/* ---- The table (table.c) ---- */
 
 /* Tells whether `op` is of a REVERSED row. */
 static inline int mylib_op_is_reversed(mylib_op op)
@@ -122,7 +122,7 @@ enum {
     MYLIB_OPCODE_LOAD = 255, /* the result is the operand; fused: operand[0] */
 };
 
-/* ---- Programs (program.c) ------------------------------------------------------------------ */
+/* ---- Programs (program.c) ---- */
 
 /* A compiled, validated program: a register for each value, a statement for each conversion. */
 enum {
@@ -209,7 +209,7 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
     }
 }
 
-/* ---- Single statements (statement.c) ------------------------------------------------------- */
+/* ---- Single statements (statement.c) ---- */
 
 /* Returns the input that operand k of the last statement reads, perhaps converted; or -1. */
 int mylib_input_of_operand(const mylib_program *program, int k);
@@ -242,7 +242,7 @@ static inline mylib_type mylib_read_type(const mylib_statement *s, int k)
     return s->opcode == MYLIB_OPCODE_SELECT && k == 0 ? MYLIB_BOOL : (mylib_type)s->type;
 }
 
-/* ---- Layouts (layout.c) -------------------------------------------------------------------- */
+/* ---- Layouts (layout.c) ---- */
 
 /*
  * The operands of a program as one nest of loops: operand 0 is the output, the rest are the inputs,
@@ -390,7 +390,7 @@ mylib_status mylib_check_gpu(mylib_device device);
 static inline int mylib_first_gpu(int index) { return index == MYLIB_ALL_GPUS ? 0 : index; }
 mylib_status mylib_refuse_all_gpus(void);
 
-/* ---- CPU (cpu/) ---------------------------------------------------------------------------- */
+/* ---- CPU (cpu/) ---- */
 
 /* out[i] = op(a[i], b[i]) for n elements with byte strides; see cpu/kernels.c. */
 typedef void mylib_kernel(ptrdiff_t n, char *out, ptrdiff_t out_stride, const char *a,
@@ -504,7 +504,7 @@ void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context)
 void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, const char *src,
                         int64_t src_stride);
 
-/* ---- Loops --------------------------------------------------------------------------------- */
+/* ---- Loops ---- */
 
 /* Unrolls scalar loops over strides: counter and branch would take as long as the operation. */
 #if defined(__clang__)
@@ -536,7 +536,7 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
     for (int i = 0; i < (n); i++) \
     statement
 
-/* ---- CUDA (cuda/, or cuda/none.c) ---------------------------------------------------------- */
+/* ---- CUDA (cuda/, or cuda/none.c) ---- */
 
 mylib_status mylib_cuda_alloc(int device, size_t nbytes, void *stream, void **ptr_ret);
 mylib_status mylib_cuda_free(int device, void *ptr, void *stream);
@@ -629,7 +629,7 @@ mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result);
 
-/* ---- Exponents (exponents.c) --------------------------------------------------------------- */
+/* ---- Exponents (exponents.c) ---- */
 
 /* Returns MYLIB_ERR_DOMAIN if a program over a layout on `device` has integers' negative powers. */
 mylib_status mylib_check_exponents(const mylib_program *program, mylib_device device, void *stream,

@@ -294,7 +294,7 @@ mylib_status mylib_layout_init_named(mylib_layout *layout, const mylib_array *ou
     return MYLIB_OK;
 }
 
-/* ---- Simplifying --------------------------------------------------------------------------- */
+/* ---- Simplifying ---- */
 
 static void move_dimension(mylib_layout *l, int from, int to)
 {
@@ -387,7 +387,7 @@ int mylib_layout_is_contiguous(const mylib_layout *l, int k, size_t size)
     return 1;
 }
 
-/* ---- Layouts made of others ------------------------------------------------------------------ */
+/* ---- Layouts made of others ---- */
 
 void mylib_layout_begin(mylib_layout *l, const mylib_layout *like, int operands)
 {
@@ -455,7 +455,7 @@ mylib_status mylib_layout_in_pieces(mylib_layout *l, int64_t most, int most_ndim
     return st;
 }
 
-/* ---- Overlap ------------------------------------------------------------------------------- */
+/* ---- Overlap ---- */
 
 void mylib_layout_extent(const mylib_layout *l, int k, size_t size, const char **begin,
                          const char **end)
@@ -619,7 +619,7 @@ mylib_overlap mylib_layout_overlap(const mylib_layout *l, int k, size_t out_size
     return may_overlap(l, k, out_size, in_size) ? MYLIB_OVERLAP : MYLIB_DISJOINT;
 }
 
-/* ---- Strided copies ------------------------------------------------------------------------ */
+/* ---- Strided copies ---- */
 
 #define COPY_ONE(T) \
     { \

@@ -6,7 +6,7 @@
 
 #include "scalar_ops.h"
 
-/* ---- Integers ------------------------------------------------------------------------------ */
+/* ---- Integers ---- */
 
 #define DEFINE_INTEGER_FUNCTIONS(s, T) \
     MYLIB_FN T floor_##s(T a) { return a; } \
@@ -55,7 +55,7 @@ DEFINE_UNSIGNED_FUNCTIONS(u16, t_u16)
 DEFINE_UNSIGNED_FUNCTIONS(u32, t_u32)
 DEFINE_UNSIGNED_FUNCTIONS(u64, t_u64)
 
-/* ---- Floats -------------------------------------------------------------------------------- */
+/* ---- Floats ---- */
 
 /*
  * Computes the neighbour of a in the direction of b from their bits.  Floats are ordered like the
@@ -142,7 +142,7 @@ DEFINE_HALF_TEST(isinf)
 DEFINE_HALF_TEST(isfinite)
 #endif
 
-/* ---- Complex ------------------------------------------------------------------------------- */
+/* ---- Complex ---- */
 
 /* Reciprocals use Smith's method, like quotients.  sign is z / |z|; infinite parts decide alone. */
 #define DEFINE_COMPLEX_FUNCTIONS(s, C, T, r, f) \
@@ -182,7 +182,7 @@ DEFINE_HALF_TEST(isfinite)
 DEFINE_COMPLEX_FUNCTIONS(c64, t_c64, t_f32, f32, f)
 DEFINE_COMPLEX_FUNCTIONS(c128, t_c128, t_f64, f64, )
 
-/* ---- Scalars ------------------------------------------------------------------------------- */
+/* ---- Scalars ---- */
 
 /* exact_op(), as in scalar_ops.h, for the functions of i64. */
 EXACT_VALUE(floor, a)

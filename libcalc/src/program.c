@@ -26,7 +26,7 @@ static int is_identity(int op, int type)
             op == MYLIB_OP_trunc || op == MYLIB_OP_conjugate || op == MYLIB_OP_real);
 }
 
-/* ---- Checks -------------------------------------------------------------------------------- */
+/* ---- Checks ---- */
 
 static mylib_status check_count(const char *what, int count, int least, int most, const void *list)
 {
@@ -100,7 +100,7 @@ static mylib_status check_step(const mylib_step *s, int values, uint8_t *type_re
     return MYLIB_OK;
 }
 
-/* ---- Compiling ----------------------------------------------------------------------------- */
+/* ---- Compiling ---- */
 
 typedef struct node {
     mylib_value value; /* a register's index is set last */
@@ -234,7 +234,7 @@ static int32_t compile_step(compiler *c, const mylib_step *s, const int32_t *nod
     return add_statement(c, opcode, s->type, result_type, arity, operand);
 }
 
-/* ---- Registers ----------------------------------------------------------------------------- */
+/* ---- Registers ---- */
 
 /* Chooses the register of a result: of an operand of its size that ends here, or a free one. */
 static int take_register(compiler *c, const draft *d, int32_t index)
@@ -316,7 +316,7 @@ static mylib_program *finish(compiler *c, int inputs, const mylib_type *input_ty
     return p;
 }
 
-/* ---- Creating ------------------------------------------------------------------------------ */
+/* ---- Creating ---- */
 
 /* `type` has the type of each value.  Returns NULL if memory runs out. */
 static mylib_program *compile(int inputs, const mylib_type *input_types, int constants,
@@ -422,7 +422,7 @@ mylib_status mylib_check_input_types(const mylib_program *program, const mylib_a
     return MYLIB_OK;
 }
 
-/* ---- Single operations --------------------------------------------------------------------- */
+/* ---- Single operations ---- */
 
 static void begin_operation(mylib_operation *o, mylib_type result_type, int inputs,
                             const mylib_type *input_types)

@@ -7,7 +7,7 @@
 #include "flags.h"
 #include "internal.h"
 
-/* ---- Types --------------------------------------------------------------------------------- */
+/* ---- Types ---- */
 
 static const char *reduction_name(mylib_reduction reduction)
 {
@@ -40,7 +40,7 @@ static mylib_status check_types(mylib_reduction reduction, mylib_type type, myli
     return MYLIB_OK;
 }
 
-/* ---- Loops --------------------------------------------------------------------------------- */
+/* ---- Loops ---- */
 
 /* Appends dimension d; merges it with the last one, from number `first` on, if that is possible. */
 static void add_dimension(mylib_layout *to, int first, const mylib_layout *from, int d)
@@ -148,7 +148,7 @@ static void split_loops(mylib_layout *loops, mylib_layout *l, const int64_t *ext
     *kept_ndim_ret = first;
 }
 
-/* ---- What is reduced ----------------------------------------------------------------------- */
+/* ---- What is reduced ---- */
 
 /*
  * The values of a program for its inputs, broadcast against each other.  If they are an input's
@@ -258,7 +258,7 @@ static mylib_status make_layout(const values *v, const mylib_array *out, mylib_l
     return MYLIB_OK;
 }
 
-/* ---- Entry points -------------------------------------------------------------------------- */
+/* ---- Entry points ---- */
 
 /* The least terms that are worth a copy in their order, and the bytes that a GPU loads at once. */
 #define LEAST_COPIED ((int64_t)1 << 18)

@@ -47,7 +47,7 @@
 #define END_WITHOUT_CHOICES
 #endif
 
-/* ---- Logic --------------------------------------------------------------------------------- */
+/* ---- Logic ---- */
 
 /* Results are 0 or 1.  IS_TRUE tells whether an element of a type differs from 0. */
 #define DEFINE_TRUTHS(s, T, IS_TRUE) \
@@ -70,7 +70,7 @@ DEFINE_TRUTHS(f16, t_f16, IS_TRUE_HALF)
 DEFINE_TRUTHS(bool, t_bool, IS_TRUE_BOOL)
 #endif
 
-/* ---- Integers ------------------------------------------------------------------------------ */
+/* ---- Integers ---- */
 
 /*
  * Arithmetic uses the unsigned type U and wraps; 1u * keeps types narrower than int from being
@@ -169,7 +169,7 @@ DEFINE_UNSIGNED(u16, t_u16)
 DEFINE_UNSIGNED(u32, t_u32)
 DEFINE_UNSIGNED(u64, t_u64)
 
-/* ---- f32 and f64 --------------------------------------------------------------------------- */
+/* ---- f32 and f64 ---- */
 
 /*
  * Remainder and quotient follow Python's for floats (CPython's float_divmod, as in NumPy): the
@@ -228,7 +228,7 @@ END_WITHOUT_CHOICES
 DEFINE_FLOAT_QUOTIENT(f32, t_f32, f)
 DEFINE_FLOAT_QUOTIENT(f64, t_f64, )
 
-/* ---- f16: computed in f32 and rounded once, to nearest, ties to even ----------------------- */
+/* ---- f16: computed in f32 and rounded once, to nearest, ties to even ---- */
 
 /* Only CUDA needs operations on a single f16: the CPU converts whole blocks to f32. */
 #ifdef __CUDACC__
@@ -266,7 +266,7 @@ DEFINE_HALF_COMPARE(less)
 DEFINE_HALF_COMPARE(less_equal)
 #endif
 
-/* ---- Conversions of floats to integers ----------------------------------------------------- */
+/* ---- Conversions of floats to integers ---- */
 
 /*
  * Truncates a float; values out of range become the nearest integer of the type, NaN the lowest.
@@ -298,7 +298,7 @@ DEFINE_TRUNCATE(u16, f64, 0, UINT16_MAX, UINT16_MAX)
 DEFINE_TRUNCATE(u32, f64, 0, UINT32_MAX, UINT32_MAX)
 DEFINE_TRUNCATE(u64, f64, 0, 0x1.fffffffffffffp63, UINT64_MAX)
 
-/* ---- Complex ------------------------------------------------------------------------------- */
+/* ---- Complex ---- */
 
 /* f64 has range enough for the plain formula. */
 MYLIB_FN float modulus_f32(float x, float y)
@@ -443,7 +443,7 @@ MYLIB_FN t_c64 csqrt_f32(float x, float y)
 DEFINE_COMPLEX(c64, t_c64, t_f32, f32, f)
 DEFINE_COMPLEX(c128, t_c128, t_f64, f64, )
 
-/* ---- Ranges -------------------------------------------------------------------------------- */
+/* ---- Ranges ---- */
 
 /* Returns element i of mylib_arange(); for f16 an f32 to be rounded. */
 #define DEFINE_RANGE_INTEGER(op, s) \
@@ -467,7 +467,7 @@ DEFINE_RANGE_FLOAT(f64)
 DEFINE_RANGE_COMPLEX(c64, f32)
 DEFINE_RANGE_COMPLEX(c128, f64)
 
-/* ---- Scalars: exact, or an error ----------------------------------------------------------- */
+/* ---- Scalars: exact, or an error ---- */
 
 /*
  * Defines exact_op(a, b, &result) for each operation of i64: stores the true result, or returns the

@@ -10,7 +10,7 @@
 #include "layout.h"
 #include "reference.h"
 
-/* ---- Places ---------------------------------------------------------------------------------- */
+/* ---- Places ---- */
 
 typedef struct place {
     mylib_device device;
@@ -54,7 +54,7 @@ static inline void take_back(place p, unsigned char *data, unsigned char *image,
         free(data);
 }
 
-/* ---- One copy -------------------------------------------------------------------------------- */
+/* ---- One copy ---- */
 
 #define COPY_MARGIN 256
 #define COPY_POISON 0xa5

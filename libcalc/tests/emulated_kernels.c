@@ -32,7 +32,7 @@ static cudaError_t end_launch(int flags, mylib_status st)
     return st == MYLIB_OK ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
-/* ---- Operations ---------------------------------------------------------------------------- */
+/* ---- Operations ---- */
 
 /* Runs a statement whose operand k is operand 1 + k of the layout. */
 static mylib_status execute(const mylib_statement *s, mylib_layout *layout)
@@ -263,7 +263,7 @@ cudaError_t mylib_launch_scalar(const mylib_scalar_args *args, cudaStream_t stre
     return end_launch(flags, MYLIB_OK);
 }
 
-/* ---- Reductions ---------------------------------------------------------------------------- */
+/* ---- Reductions ---- */
 
 #ifndef MYLIB_EMULATED_KERNELS
 
@@ -428,7 +428,7 @@ cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stre
 
 #endif
 
-/* ---- Fused launches ------------------------------------------------------------------------ */
+/* ---- Fused launches ---- */
 
 /* Without the kernels: computes what their arguments say with the CPU's own kernels. */
 #if defined(MYLIB_CUDA_FUSED) && !defined(MYLIB_EMULATED_KERNELS)

@@ -32,7 +32,7 @@ static uint64_t take_bits(reader *r, size_t nbytes)
 /* True once in n times. */
 static int take_rare(reader *r, int n) { return take_byte(r) % n == n - 1; }
 
-/* ---- Memory that calls may share ------------------------------------------------------------- */
+/* ---- Memory that calls may share ---- */
 
 /* Host or GPU memory with a copy of what it holds at the beginning. */
 typedef struct block {
@@ -85,7 +85,7 @@ static void free_block(block *b)
     memset(b, 0, sizeof *b);
 }
 
-/* ---- Descriptions ---------------------------------------------------------------------------- */
+/* ---- Descriptions ---- */
 
 typedef struct operand {
     mylib_array array;
@@ -239,7 +239,7 @@ static void give_memory(fuzz_case *c, int k)
     o->array.data = b->memory + at - (ptrdiff_t)low;
 }
 
-/* ---- Calls ----------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 
 enum {
     MAP,

@@ -84,7 +84,7 @@ static inline unsigned __byte_perm(unsigned low, unsigned high, unsigned selecto
     return result;
 }
 
-/* ---- Threads that wait for each other ------------------------------------------------------ */
+/* ---- Threads that wait for each other ---- */
 
 #define STACK_NBYTES (128 * 1024)
 #define MOST_THREADS 1024

@@ -15,7 +15,7 @@ typedef long double quad;
 __extension__ typedef __float128 quad;
 #endif
 
-/* ---- Elements in memory ---------------------------------------------------------------------- */
+/* ---- Elements in memory ---- */
 
 static double half_to_double(uint16_t bits)
 {
@@ -149,7 +149,7 @@ static quad quad_sqrt(quad x)
     return root * scale;
 }
 
-/* ---- Integers -------------------------------------------------------------------------------- */
+/* ---- Integers ---- */
 
 #define INTEGER(op, value) \
     static i128 integer_##op(i128 a, i128 b) \
@@ -219,7 +219,7 @@ static void integer_element(i128 (*function)(i128, i128), mylib_type type, const
     memcpy(expected->other, expected->bits, sizeof expected->bits);
 }
 
-/* ---- Real numbers ---------------------------------------------------------------------------- */
+/* ---- Real numbers ---- */
 
 #define REAL(op, value) \
     static quad real_##op(mylib_type type, double a, double b) \
@@ -348,7 +348,7 @@ static void real_element(real_function *function, mylib_type type, const void *a
         memcpy(expected->other, a, (size_t)test_size(type));
 }
 
-/* ---- Elementary functions -------------------------------------------------------------------- */
+/* ---- Elementary functions ---- */
 
 /* By the C library, in long double; that results are within their bounds is tested in Python. */
 #define ELEMENTARY(op, value) \
@@ -400,7 +400,7 @@ static void elementary_element(long double (*function)(long double, long double)
         expected->slack[0] += (double)(2 * LDBL_EPSILON) * fabs(larger);
 }
 
-/* ---- Complex numbers ------------------------------------------------------------------------- */
+/* ---- Complex numbers ---- */
 
 typedef struct complex_result {
     double value[2], other[2], slack[2];
@@ -754,7 +754,7 @@ static void complex_element(complex_function *function, mylib_type type, const v
     }
 }
 
-/* ---- Comparisons ----------------------------------------------------------------------------- */
+/* ---- Comparisons ---- */
 
 /* A NaN differs from everything and has no place in the order. */
 typedef int order_function(int is_less, int is_equal, int is_unordered);
@@ -794,7 +794,7 @@ static void compare_elements(order_function *function, mylib_type type, const vo
     expected->other[0] = expected->bits[0];
 }
 
-/* ---- Logic ----------------------------------------------------------------------------------- */
+/* ---- Logic ---- */
 
 static int is_true(mylib_type type, const void *x)
 {
@@ -818,7 +818,7 @@ static void truth_element(int (*function)(int, int), mylib_type type, const void
     expected->other[0] = expected->bits[0];
 }
 
-/* ---- Predicates ------------------------------------------------------------------------------ */
+/* ---- Predicates ---- */
 
 static int predicate_signbit(double x) { return signbit(x) != 0; }
 static int predicate_isnan(double x) { return isnan(x) != 0; }
@@ -838,7 +838,7 @@ static void predicate_element(int (*function)(double), mylib_type type, const vo
     expected->other[0] = expected->bits[0];
 }
 
-/* ---- Any operation --------------------------------------------------------------------------- */
+/* ---- Any operation ---- */
 
 /* i8 is computed by integer_add() and so on: a new row of the table needs its functions above. */
 #define KIND_i8 integer
@@ -897,7 +897,7 @@ void reference_compute(mylib_op op, mylib_type type, const void *a, const void *
     }
 }
 
-/* ---- Conversions and ranges ------------------------------------------------------------------ */
+/* ---- Conversions and ranges ---- */
 
 /* Truncated; the nearest that there is for what does not fit, the lowest for NaN. */
 static i128 integer_of_real(mylib_type type, double value)
@@ -1030,7 +1030,7 @@ const char *describe(mylib_type type, const void *value)
     return text;
 }
 
-/* ---- Sums ------------------------------------------------------------------------------------ */
+/* ---- Sums ---- */
 
 mylib_type reference_sum_type(mylib_type type)
 {
@@ -1117,7 +1117,7 @@ void reference_fold(mylib_type type, int64_t n, const void *terms, int64_t strid
     }
 }
 
-/* ---- Values ---------------------------------------------------------------------------------- */
+/* ---- Values ---- */
 
 static void random_integer(rng *r, mylib_type type, void *p)
 {

@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-/* ---- Checks ---------------------------------------------------------------------------------- */
+/* ---- Checks ---- */
 
 typedef struct test_state {
     const char *name;
@@ -121,7 +121,7 @@ int test_wait_for(pid_t child);
 #define TEST_IS_SANITIZED 0
 #endif
 
-/* ---- Random numbers -------------------------------------------------------------------------- */
+/* ---- Random numbers ---- */
 
 typedef struct rng {
     uint64_t state;
@@ -148,7 +148,7 @@ static inline int64_t rng_below(rng *r, int64_t n) { return (int64_t)(rng_next(r
 /* Returns true once in n times. */
 static inline int rng_once_in(rng *r, int64_t n) { return rng_below(r, n) == 0; }
 
-/* ---- Tables ---------------------------------------------------------------------------------- */
+/* ---- Tables ---- */
 
 #define TEST_SIZE_i8 1
 #define TEST_SIZE_i16 2
@@ -286,7 +286,7 @@ static inline int test_takes(const test_op *op, const test_type *t, int share)
 #define TEST_VECTOR_NBYTES 16
 #endif
 
-/* ---- CPU levels ------------------------------------------------------------------------------ */
+/* ---- CPU levels ---- */
 
 static const char *const test_levels[] = {"generic", "x86-64-v2", "x86-64-v3", "x86-64-v4"};
 #define TEST_LEVEL_COUNT 4

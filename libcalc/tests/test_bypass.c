@@ -54,7 +54,7 @@ static void check(runner *r, const void *what, mylib_type type, const mylib_arra
               "an element beside the output was written");
 }
 
-/* ---- Operations ------------------------------------------------------------------------------ */
+/* ---- Operations ---- */
 
 static mylib_status run_op(const void *op, const mylib_array *out, const mylib_array *operands)
 {
@@ -81,7 +81,7 @@ static void check_op(const test_op *op, const test_type *t, int level)
     }
 }
 
-/* ---- Programs -------------------------------------------------------------------------------- */
+/* ---- Programs ---- */
 
 static mylib_status run_program(const void *program, const mylib_array *out,
                                 const mylib_array *operands)

@@ -51,7 +51,7 @@ static mylib_array array_of(const operand *o, const int64_t *n)
     return a;
 }
 
-/* ---- Selections: every pair of types --------------------------------------------------------- */
+/* ---- Selections: every pair of types ---- */
 
 static void run_select(int64_t n, const char *level)
 {
@@ -102,7 +102,7 @@ static void test_select(const char *level, rng *r)
     }
 }
 
-/* ---- Operations on converted inputs ---------------------------------------------------------- */
+/* ---- Operations on converted inputs ---- */
 
 static void run_map_as(const test_op *op, const test_type *t, int64_t n, const char *level)
 {
@@ -198,7 +198,7 @@ static void test_layouts(rng *r)
     }
 }
 
-/* ---- Large arrays ---------------------------------------------------------------------------- */
+/* ---- Large arrays ---- */
 
 /* Enough for threads and for stores past the cache; the elements repeat. */
 static void test_large(rng *r)
@@ -246,7 +246,7 @@ static void test_large(rng *r)
     free(c);
 }
 
-/* ---- Overlap --------------------------------------------------------------------------------- */
+/* ---- Overlap ---- */
 
 static int is_nan(mylib_type type, const void *value)
 {
@@ -301,7 +301,7 @@ static void test_overlap(rng *r)
     }
 }
 
-/* ---- Ranges ---------------------------------------------------------------------------------- */
+/* ---- Ranges ---- */
 
 static void test_ranges(rng *r)
 {

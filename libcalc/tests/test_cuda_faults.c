@@ -29,7 +29,7 @@ static union {
 } number; /* a result that is one number */
 static mylib_program *sum_of_squares, *long_program;
 
-/* ---- Scenarios ------------------------------------------------------------------------------- */
+/* ---- Scenarios ---- */
 
 static mylib_array row_of(void *data, mylib_device device)
 {
@@ -308,7 +308,7 @@ static const struct scenario {
     mylib_status (*run)(void);
 } scenarios[] = {SCENARIOS(SCENARIO)};
 
-/* ---- Checks ---------------------------------------------------------------------------------- */
+/* ---- Checks ---- */
 
 /* All that a scenario can write to. */
 typedef struct results {

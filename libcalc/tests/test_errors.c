@@ -45,7 +45,7 @@ static mylib_array array_of(double *data)
     return array;
 }
 
-/* ---- Names and tables ------------------------------------------------------------------------ */
+/* ---- Names and tables ---- */
 
 static void test_statuses(void)
 {
@@ -147,7 +147,7 @@ static void test_result_types(void)
     CHECK((int)result == 77, "the result was written");
 }
 
-/* ---- Messages -------------------------------------------------------------------------------- */
+/* ---- Messages ---- */
 
 static void *see_own_message(void *number)
 {
@@ -170,7 +170,7 @@ static void test_messages(void)
     CHECK(strcmp(mine, mylib_last_message()) == 0, "a success changed the message");
 }
 
-/* ---- map ------------------------------------------------------------------------------------- */
+/* ---- map ---- */
 
 static void test_map(void)
 {
@@ -438,7 +438,7 @@ static void test_program_reduce(void)
     mylib_program_free(sum);
 }
 
-/* ---- The rest -------------------------------------------------------------------------------- */
+/* ---- The rest ---- */
 
 static void test_trace(void)
 {

@@ -57,7 +57,7 @@ static int reportable(const test_op *op, const test_type *t, int64_t n, int spre
     return flags;
 }
 
-/* ---- What must raise nothing ----------------------------------------------------------------- */
+/* ---- What must raise nothing ---- */
 
 static void test_quiet(const test_op *op, const test_type *t, const char *level, rng *r)
 {
@@ -185,7 +185,7 @@ static void test_number(const test_op *op, const test_type *t, const char *level
     }
 }
 
-/* ---- What must raise its flag, wherever it stands -------------------------------------------- */
+/* ---- What must raise its flag, wherever it stands ---- */
 
 static void expect_flag(mylib_op op, const test_type *t, double x, double y, int flag,
                         const char *level, rng *r)
@@ -239,7 +239,7 @@ static void test_reals(const test_type *t, const char *level, rng *r)
     expect_flag(MYLIB_OP_sqrt, t, -1, 1, FE_INVALID, level, r);
 }
 
-/* ---- Functions, which check many results at once --------------------------------------------- */
+/* ---- Functions, which check many results at once ---- */
 
 static double number_at(const test_type *t, const unsigned char *p, int64_t i)
 {

@@ -11,7 +11,7 @@
 /* fused.c calls the CPU's conversions only for constants that need one: there are none here. */
 const mylib_cpu_level *mylib_cpu(void) { test_give_up("a constant is converted"); }
 
-/* ---- Programs ------------------------------------------------------------------------------ */
+/* ---- Programs ---- */
 
 #define MAX_STATEMENTS 400
 
@@ -382,7 +382,7 @@ static void test_long(void)
           "it is read twice");
 }
 
-/* ---- Which element is whose ---------------------------------------------------------------- */
+/* ---- Which element is whose ---- */
 
 /*
  * Counts what is wrong with the place of the element at a row and a column in operand k, `found`,

@@ -11,7 +11,7 @@
 #include <dlfcn.h>
 #include <math.h>
 
-/* ---- GPU memory ------------------------------------------------------------------------------ */
+/* ---- GPU memory ---- */
 
 static mylib_status map(const void *op, mylib_device device, const mylib_array *arrays)
 {
@@ -139,7 +139,7 @@ static void test_huge(rng *r)
     close_huge(values, a, out);
 }
 
-/* ---- Host arrays, streamed through the GPU --------------------------------------------------- */
+/* ---- Host arrays, streamed through the GPU ---- */
 
 typedef enum memory { PAGEABLE, PINNED } memory;
 
@@ -304,7 +304,7 @@ static void test_streamed_large(rng *r)
     free(sum);
 }
 
-/* ---- The driver, for streams and for memory that is pinned by others ------------------------- */
+/* ---- The driver, for streams and for memory that is pinned by others ---- */
 
 static struct driver {
     int (*stream_create)(void **, unsigned);
@@ -434,7 +434,7 @@ static void test_partly_pinned(rng *r)
     free(sum);
 }
 
-/* ---- Scalars --------------------------------------------------------------------------------- */
+/* ---- Scalars ---- */
 
 static void test_scalars(const test_op *op, rng *r)
 {
@@ -471,7 +471,7 @@ static void test_scalars(const test_op *op, rng *r)
     }
 }
 
-/* ---- trace ----------------------------------------------------------------------------------- */
+/* ---- trace ---- */
 
 /* Diagonals without gaps, with gaps, and from the end. */
 static void test_trace(const test_type *t, rng *r)
@@ -520,7 +520,7 @@ static void test_trace(const test_type *t, rng *r)
     free(host);
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 static void test_memory(rng *r)
 {
@@ -558,7 +558,7 @@ static void test_memory(rng *r)
     CHECK(a == kept, "the pointer was written");
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static void test_errors(void)
 {
@@ -665,7 +665,7 @@ static void test_bad_pointers_to_trace(void)
     CHECK_OK(mylib_free(gpu, data, NULL));
 }
 
-/* ---- Threads, other GPUs, fork --------------------------------------------------------------- */
+/* ---- Threads, other GPUs, fork ---- */
 
 static void *use_gpu(void *argument)
 {
@@ -773,7 +773,7 @@ static void test_fork(void)
     test_gpu_works();
 }
 
-/* ---- main ------------------------------------------------------------------------------------ */
+/* ---- main ---- */
 
 /* A child that was forked before CUDA was used may use it. */
 static int use_first(void)

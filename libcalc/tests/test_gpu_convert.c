@@ -74,7 +74,7 @@ static void run(const mix *m, rng *r)
     compare_places(call, m, 1 + m->inputs, o, m->streamed, used);
 }
 
-/* ---- Shapes ---------------------------------------------------------------------------------- */
+/* ---- Shapes ---- */
 
 /* Contiguous operands around the sizes of vectors and tiles; now and then shifted or repeated. */
 static void lay_rows(mix *m, rng *r)
@@ -106,7 +106,7 @@ static void lay_any(mix *m, rng *r)
     m->in_place = 0;
 }
 
-/* ---- Cases ----------------------------------------------------------------------------------- */
+/* ---- Cases ---- */
 
 /* Every operation and type with each type as one input, on either side. */
 static void test_operations(rng *r)
@@ -185,7 +185,7 @@ static void test_ranges(rng *r)
     }
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static void test_errors(void)
 {

@@ -15,7 +15,7 @@
 static const mylib_device gpu = {MYLIB_CUDA, 0};
 static const int64_t wild = (int64_t)1 << 40;
 
-/* ---- Layouts ------------------------------------------------------------------------------- */
+/* ---- Layouts ---- */
 
 /* Shapes of out; axes marked with -1 are reduced, and empty or, some of them, of size 1. */
 static const struct {
@@ -70,7 +70,7 @@ static void lay_out(layout *l, int way, int64_t size, int is_wild)
     layout_measure(l, size);
 }
 
-/* ---- One case ------------------------------------------------------------------------------ */
+/* ---- One case ---- */
 
 typedef struct memory {
     mylib_device device;

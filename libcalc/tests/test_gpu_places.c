@@ -32,7 +32,7 @@ static uint64_t used_nbytes(mylib_device device)
     return info.used_nbytes;
 }
 
-/* ---- Copies ---------------------------------------------------------------------------------- */
+/* ---- Copies ---- */
 
 /* Every pair of places except host to host, which test_copy.c tests. */
 #define FOR_EACH_WAY(to, from) \
@@ -169,7 +169,7 @@ static void *copy_much(void *argument)
     return NULL;
 }
 
-/* ---- Streams --------------------------------------------------------------------------------- */
+/* ---- Streams ---- */
 
 /* 'data' += 'one', often enough to take long, on a stream. */
 static void add_often(mylib_device device, int64_t *data, int64_t n, int64_t *one, int times,
@@ -280,7 +280,7 @@ static void test_stream_errors(void)
     CHECK(stream == NULL, "a stream was written");
 }
 
-/* ---- Memory ---------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 static void test_accounts(void)
 {
@@ -438,7 +438,7 @@ static void test_pointers(void)
     CHECK_OK(mylib_free_pinned(pinned));
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static void test_errors(void)
 {

@@ -13,7 +13,7 @@
 #include "image.h"
 #include "reduction_case.h"
 
-/* ---- Random programs ----------------------------------------------------------------------- */
+/* ---- Random programs ---- */
 
 #define MAX_INPUTS MYLIB_PROGRAM_MAX_INPUTS
 #define MAX_CONSTANTS MYLIB_PROGRAM_MAX_CONSTANTS
@@ -185,7 +185,7 @@ static const char *source_text(const source *s)
     return text;
 }
 
-/* ---- GPU memory ---------------------------------------------------------------------------- */
+/* ---- GPU memory ---- */
 
 typedef struct operands {
     layout out, in[MAX_INPUTS];
@@ -464,7 +464,7 @@ static void test_huge(rng *r)
     free(values);
 }
 
-/* ---- Reductions ---------------------------------------------------------------------------- */
+/* ---- Reductions ---- */
 
 /*
  * A reduction on the GPU and on the CPU, of the inputs that lie in 'before' where at[] says: all
@@ -722,7 +722,7 @@ static void test_reduced(rng *r)
     }
 }
 
-/* ---- Errors -------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 /* Host memory that is said to be the GPU's, elements that are not aligned, partial overlap. */
 static void test_errors(void)

@@ -32,7 +32,7 @@ static void end_limit(void) { CHECK_OK(mylib_cuda_set_memory_limit(0, UINT64_MAX
 /* Less than the least of an array that is tested with it. */
 static uint64_t little(void) { return is_emulated ? 100000 : 3000000; }
 
-/* ---- Random reductions --------------------------------------------------------------------- */
+/* ---- Random reductions ---- */
 
 static void run_case(const reduction_case *c, rng *r, const char *where, uint64_t limit)
 {
@@ -122,7 +122,7 @@ static void test_middle(rng *r)
     }
 }
 
-/* ---- What is repeated ---------------------------------------------------------------------- */
+/* ---- What is repeated ---- */
 
 /* A row of n numbers, repeated so often that all of them would not fit the limit. */
 static void test_repeated(void)
@@ -173,7 +173,7 @@ static void test_repeated(void)
     free(sums);
 }
 
-/* ---- Any limit ----------------------------------------------------------------------------- */
+/* ---- Any limit ---- */
 
 /*
  * From little more than one block of terms of each array on any limit is enough, for the temporary
@@ -216,7 +216,7 @@ static void test_limits(rng *r)
     }
 }
 
-/* ---- Dot products and traces --------------------------------------------------------------- */
+/* ---- Dot products and traces ---- */
 
 static void test_others(rng *r)
 {
@@ -247,7 +247,7 @@ static void test_others(rng *r)
     free(y);
 }
 
-/* ---- Without memory ------------------------------------------------------------------------ */
+/* ---- Without memory ---- */
 
 static void test_no_memory(rng *r)
 {

@@ -10,7 +10,7 @@
 #define IMAGE_NBYTES (32 << 20)
 #include "image.h"
 
-/* ---- One computation in both places ---------------------------------------------------------- */
+/* ---- One computation in both places ---- */
 
 #define MAX_INPUTS 3
 
@@ -102,7 +102,7 @@ static const test_op *random_op(mylib_type type, rng *r)
     return op;
 }
 
-/* ---- Layouts --------------------------------------------------------------------------------- */
+/* ---- Layouts ---- */
 
 /* A matrix, or a stack of some, in C order; rows are 'pad' elements apart. */
 static layout stack_of(int64_t count, int64_t rows, int64_t columns, int64_t pad, int64_t size)

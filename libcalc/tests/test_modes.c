@@ -12,7 +12,7 @@
 #include <xmmintrin.h>
 #endif
 
-/* ---- Modes ----------------------------------------------------------------------------------- */
+/* ---- Modes ---- */
 
 /* The bits of the control register that are no flags. */
 static unsigned long get_mode(void)
@@ -67,7 +67,7 @@ static const mode modes[] = {
 };
 #define MODES COUNT_OF(modes)
 
-/* ---- What is computed ------------------------------------------------------------------------ */
+/* ---- What is computed ---- */
 
 #define SHORT 37
 #define LONG (1 << 18) /* shared among threads */
@@ -248,7 +248,7 @@ static const struct {
     {"plain numbers", compute_numbers},
 };
 
-/* ---- Comparing ------------------------------------------------------------------------------- */
+/* ---- Comparing ---- */
 
 static void compute(int c)
 {

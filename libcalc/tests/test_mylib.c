@@ -42,7 +42,7 @@ static int expect(const char *what, mylib_status got, mylib_status expected)
 
 static int ok(const char *what, mylib_status got) { return expect(what, got, MYLIB_OK); }
 
-/* ---- Scalars --------------------------------------------------------------------------------- */
+/* ---- Scalars ---- */
 
 static void check_integer(mylib_device device, mylib_op op, int64_t a, int64_t b, int64_t right)
 {
@@ -86,7 +86,7 @@ static void check_scalars(mylib_device device)
         show(z[0] == 5 && z[1] == 5, "(1+2i) * (3-1i) = %g%+gi", z[0], z[1]);
 }
 
-/* ---- Arrays ---------------------------------------------------------------------------------- */
+/* ---- Arrays ---- */
 
 #define LENGTH 1000
 
@@ -188,7 +188,7 @@ static void check_memory(mylib_device device)
     ok("mylib_free", mylib_free(device, data, NULL));
 }
 
-/* ---- Errors ---------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static void check_errors(mylib_device device)
 {
@@ -225,7 +225,7 @@ static void check_fib(void)
         show(1, "fib(94) does not fit, and says so");
 }
 
-/* ---- main ------------------------------------------------------------------------------------ */
+/* ---- main ---- */
 
 static void check_device(mylib_device device)
 {

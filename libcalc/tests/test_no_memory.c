@@ -19,7 +19,7 @@
 
 enum { THREADS = 4 };
 
-/* ---- Memory that fails ----------------------------------------------------------------------- */
+/* ---- Memory that fails ---- */
 
 static atomic_int is_counting; /* allocations fail, and are counted */
 static atomic_long made, failed, living;
@@ -94,7 +94,7 @@ void free(void *ptr)
 }
 #endif
 
-/* ---- Scenarios ------------------------------------------------------------------------------- */
+/* ---- Scenarios ---- */
 
 #define ROWS 512
 #define COLUMNS 384
@@ -340,7 +340,7 @@ static const struct scenario {
     int needs_gpu;
 } scenarios[] = {SCENARIOS_ON_CPU(ON_CPU) SCENARIOS_ON_GPU(ON_GPU)};
 
-/* ---- Checks ---------------------------------------------------------------------------------- */
+/* ---- Checks ---- */
 
 static double *expected;
 static long failures_seen;

@@ -42,7 +42,7 @@ static void compare(mylib_type type, int64_t nbytes)
           describe(unit, buffer + i * size), describe(unit, expected + i * size));
 }
 
-/* ---- mylib_map1 ------------------------------------------------------------------------------ */
+/* ---- mylib_map1 ---- */
 
 static int64_t random_stride(rng *r, mylib_type type)
 {
@@ -197,7 +197,7 @@ static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng 
     }
 }
 
-/* ---- An array that overlaps itself ----------------------------------------------------------- */
+/* ---- An array that overlaps itself ---- */
 
 /* Small arrays of any strides: each byte is looked up. */
 static void test_itself(rng *r)
@@ -243,7 +243,7 @@ static void test_itself(rng *r)
     CHECK(found > 1000 && found < 19000, "%d of 20000 overlap", found);
 }
 
-/* ---- mylib_map ------------------------------------------------------------------------------- */
+/* ---- mylib_map ---- */
 
 static void test_random_map(const test_op *op, const test_type *t, rng *r)
 {
@@ -314,7 +314,7 @@ static void test_exponent(mylib_type type)
     compare(type, n * size);
 }
 
-/* ---- Large arrays, where threads would come in ----------------------------------------------- */
+/* ---- Large arrays, where threads would come in ---- */
 
 static void test_large(rng *r)
 {

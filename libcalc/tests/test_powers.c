@@ -56,7 +56,7 @@ static void check_refused(mylib_status status)
         }
 }
 
-/* ---- Rows and arrays ------------------------------------------------------------------------- */
+/* ---- Rows and arrays ---- */
 
 static void test_rows(const test_type *t, rng *r)
 {
@@ -97,7 +97,7 @@ static void test_arrays(const test_type *t, mylib_device device, rng *r)
     }
 }
 
-/* ---- Conversions and programs ---------------------------------------------------------------- */
+/* ---- Conversions and programs ---- */
 
 /* The exponent counts as it is after conversion to the type of the power. */
 static void test_conversions(void)

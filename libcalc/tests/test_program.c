@@ -21,7 +21,7 @@
 #define MOST_COUNT 24000
 #define ROOM_NBYTES (8 * 1024 * 1024)
 
-/* ---- Random programs ------------------------------------------------------------------------- */
+/* ---- Random programs ---- */
 
 typedef struct expression {
     int inputs, constants, steps;
@@ -140,7 +140,7 @@ static void set_case(const expression *x, const char *what)
     test_set_case("%s: %s", what, text);
 }
 
-/* ---- Step by step ---------------------------------------------------------------------------- */
+/* ---- Step by step ---- */
 
 static int step_operands(const mylib_step *s)
 {
@@ -193,7 +193,7 @@ static int run_steps(const expression *x, const layout *l, const mylib_array *in
     return flags;
 }
 
-/* ---- Operands -------------------------------------------------------------------------------- */
+/* ---- Operands ---- */
 
 static guard in_guard[MOST_INPUTS], out_guard;
 static unsigned char expected[MOST_COUNT * TEST_MAX_SIZE], image[ROOM_NBYTES];
@@ -302,7 +302,7 @@ static void random_operands(rng *r, const expression *x, layout *out, layout *in
 
 static int fits(const layout *l) { return l->span <= ROOM_NBYTES; }
 
-/* ---- Programs against their steps ------------------------------------------------------------ */
+/* ---- Programs against their steps ---- */
 
 static void test_random(rng *r, const char *level, int count)
 {
@@ -400,7 +400,7 @@ static void test_overlap(rng *r, const char *level, int count)
     }
 }
 
-/* ---- Reductions ------------------------------------------------------------------------------ */
+/* ---- Reductions ---- */
 
 /* Results of a program are reduced as if an array had stored them. */
 static void test_reductions(rng *r, const char *level, int count)
@@ -476,7 +476,7 @@ static void test_reductions(rng *r, const char *level, int count)
     }
 }
 
-/* ---- Large arrays, many threads -------------------------------------------------------------- */
+/* ---- Large arrays, many threads ---- */
 
 enum { MANY = 1 << 20, RUNNERS = 4 };
 
@@ -611,7 +611,7 @@ static void test_large(rng *r)
     free(out);
 }
 
-/* ---- What compiling promises ----------------------------------------------------------------- */
+/* ---- What compiling promises ---- */
 
 static mylib_constant number(mylib_type type, double value)
 {
@@ -883,7 +883,7 @@ static void test_constant_flags(void)
     mylib_program_free(program);
 }
 
-/* ---- What is refused ------------------------------------------------------------------------- */
+/* ---- What is refused ---- */
 
 static void check_refused(mylib_status got, mylib_status status, const char *told)
 {

@@ -11,7 +11,7 @@
 #define BLOCK 2048
 #define LANES 256
 
-/* ---- The order, written down ---------------------------------------------------------------- */
+/* ---- The order, written down ---- */
 
 /* A number of any type: an integer, or a real and an imaginary part. */
 typedef struct number {
@@ -145,7 +145,7 @@ static number converted(mylib_type stored, mylib_type type, mylib_type carrier, 
     return x;
 }
 
-/* ---- Any layout ----------------------------------------------------------------------------- */
+/* ---- Any layout ---- */
 
 static unsigned char *allocate(const layout *l, int64_t size)
 {
@@ -348,7 +348,7 @@ static void test_large(rng *r, int threads)
     }
 }
 
-/* ---- Dot products --------------------------------------------------------------------------- */
+/* ---- Dot products ---- */
 
 static void test_dot(rng *r)
 {
@@ -384,7 +384,7 @@ static void test_dot(rng *r)
     }
 }
 
-/* ---- The rest ------------------------------------------------------------------------------- */
+/* ---- The rest ---- */
 
 /* f16 is rounded once, from the f32 that carries it; minima keep it as it is. */
 static void test_half(void)

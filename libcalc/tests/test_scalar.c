@@ -9,7 +9,7 @@
 
 __extension__ typedef __int128 i128;
 
-/* ---- int64 ----------------------------------------------------------------------------------- */
+/* ---- int64 ---- */
 
 /* The true result, and the status that it deserves. */
 static mylib_status exact(mylib_op op, i128 a, i128 b, i128 *result)
@@ -149,7 +149,7 @@ static void test_i64(void)
     }
 }
 
-/* ---- f64 and c128 ---------------------------------------------------------------------------- */
+/* ---- f64 and c128 ---- */
 
 static int divides(mylib_op op)
 {
@@ -307,7 +307,7 @@ static void test_inexact(void)
     CHECK(z[0] == 7 && z[1] == 24, "its negative is %g, %g", z[0], z[1]);
 }
 
-/* ---- Fibonacci ------------------------------------------------------------------------------- */
+/* ---- Fibonacci ---- */
 
 static void test_fib(void)
 {

@@ -18,7 +18,7 @@
 #define STACK_NBYTES (256 * 1024)
 #define PATTERN 0x5a
 
-/* ---- Threads ------------------------------------------------------------------------------- */
+/* ---- Threads ---- */
 
 typedef struct job {
     mylib_status (*call)(void);
@@ -82,7 +82,7 @@ __attribute__((format(printf, 2, 3))) static void check(mylib_status (*call)(voi
     }
 }
 
-/* ---- Arrays -------------------------------------------------------------------------------- */
+/* ---- Arrays ---- */
 
 #define MAX_OPERANDS (1 + MYLIB_PROGRAM_MAX_INPUTS)
 #define MEMORY_NBYTES ((size_t)16 << 20) /* of an operand */
@@ -125,7 +125,7 @@ static shape shapes[] = {
 };
 #define SHAPE_COUNT COUNT_OF(shapes)
 
-/* ---- Calls --------------------------------------------------------------------------------- */
+/* ---- Calls ---- */
 
 typedef struct making {
     mylib_type type;
@@ -206,7 +206,7 @@ static mylib_status call_wrong(void)
                : MYLIB_ERR_CUDA;
 }
 
-/* ---- Programs ------------------------------------------------------------------------------ */
+/* ---- Programs ---- */
 
 /*
  * Adds up its inputs, of types that take turns, `type` among them; then goes on with steps that
@@ -237,7 +237,7 @@ static const making programs[] = {{MYLIB_F64, 2, 3},
                                   {MYLIB_C64, MYLIB_PROGRAM_MAX_INPUTS, 100},
                                   {MYLIB_F64, MYLIB_PROGRAM_MAX_INPUTS, 600}};
 
-/* ---- Tests --------------------------------------------------------------------------------- */
+/* ---- Tests ---- */
 
 static void test_maps(void)
 {

@@ -12,7 +12,7 @@
 
 #define THREADS 8
 
-/* ---- Large arrays ---------------------------------------------------------------------------- */
+/* ---- Large arrays ---- */
 
 typedef struct triple {
     unsigned char *out, *a, *b;
@@ -111,7 +111,7 @@ static void test_large_unaligned(rng *r)
     free_triple(&t);
 }
 
-/* ---- Flags ----------------------------------------------------------------------------------- */
+/* ---- Flags ---- */
 
 /* The flags of all threads arrive at the caller, and only those. */
 static void test_flags(rng *r)
@@ -165,7 +165,7 @@ static void test_flags(rng *r)
     free_triple(&t);
 }
 
-/* ---- Many callers ---------------------------------------------------------------------------- */
+/* ---- Many callers ---- */
 
 static unsigned char shared_a[4000 * TEST_MAX_SIZE], shared_b[4000 * TEST_MAX_SIZE];
 static double *large_a, *large_b, *large_sum;
@@ -249,7 +249,7 @@ static void test_callers(void)
     free(large_sum);
 }
 
-/* ---- Tables of f16 --------------------------------------------------------------------------- */
+/* ---- Tables of f16 ---- */
 
 #define HALVES 65536
 #define SHORT_ROW 128 /* without a table */
@@ -307,7 +307,7 @@ static void test_halves(const test_op *op)
     }
 }
 
-/* ---- fork ------------------------------------------------------------------------------------ */
+/* ---- fork ---- */
 
 /* Computes in a child with arrays as large as the parent's; returns 0 if all is right. */
 static int compute_in_child(int64_t n, const double *a, const double *b)
@@ -387,7 +387,7 @@ static void test_fork(rng *r)
     free_triple(&t);
 }
 
-/* ---- pthread_cancel() ------------------------------------------------------------------------ */
+/* ---- pthread_cancel() ---- */
 
 static atomic_int is_computing;
 
@@ -445,7 +445,7 @@ static void test_first_count(void)
     CHECK(reached > 0, "it ended within the call");
 }
 
-/* ---- Other programs' settings ---------------------------------------------------------------- */
+/* ---- Other programs' settings ---- */
 
 static double early_sum;
 
@@ -473,7 +473,7 @@ static int compute_with_small_stacks(void)
 }
 #endif
 
-/* ---- main ------------------------------------------------------------------------------------ */
+/* ---- main ---- */
 
 static void test_thread_count(int threads)
 {

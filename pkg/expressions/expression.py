@@ -59,7 +59,7 @@ CASTINGS = ("no", "equiv", "safe", "same_kind", "unsafe")
 _lock = threading.Lock()
 
 
-# ---- Operands ------------------------------------------------------------------------------------
+# ---- Operands ----
 
 
 def take(name: str, x: Any) -> Any:
@@ -117,7 +117,7 @@ def _open_out(name: str, out: Any) -> Any:
     return found.view(np.ndarray) if isinstance(found, np.memmap) else found
 
 
-# ---- Programs of an expression -------------------------------------------------------------------
+# ---- Programs of an expression ----
 
 
 class _Region:
@@ -404,7 +404,7 @@ class _Call:
         return finish(self.expression._caller, result, target, self.casting, exact=True)
 
 
-# ---- Expressions ---------------------------------------------------------------------------------
+# ---- Expressions ----
 
 
 class _OfInstances:
@@ -723,7 +723,7 @@ def of_graph(graph: Graph, name: str = "expression") -> Expression:
     return expression
 
 
-# ---- evaluate ------------------------------------------------------------------------------------
+# ---- evaluate ----
 
 
 #: Returns the expression of a text; caches the last ones.

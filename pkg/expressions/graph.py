@@ -70,7 +70,7 @@ def check_parts(*types: Any) -> None:
             raise TypeError(f"complex() takes the real and the imaginary part, not {dtype} numbers")
 
 
-# ---- Python numbers ------------------------------------------------------------------------------
+# ---- Python numbers ----
 
 
 def _raised(base: Any, exponent: Any) -> Any:
@@ -205,7 +205,7 @@ def of_numbers(
     return known[graph.root]
 
 
-# ---- Building ------------------------------------------------------------------------------------
+# ---- Building ----
 
 
 class Builder:
@@ -286,7 +286,7 @@ def operands(node: Node) -> tuple[int, ...]:
     return () if node[0] in ("input", "number", "value") else node[1:]
 
 
-# ---- Text ----------------------------------------------------------------------------------------
+# ---- Text ----
 
 
 def _text_of_number(x: Any) -> str:

@@ -383,7 +383,7 @@ def lower(graph: Graph, kinds: Mapping[int, Kind], out_dtype: Any = None) -> Low
     return _Lowering(graph, kinds).run(out_dtype)
 
 
-# ---- Text ----------------------------------------------------------------------------------------
+# ---- Text ----
 
 
 def describe(graph: Graph, lowered: Lowered) -> str:

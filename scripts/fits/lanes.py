@@ -102,8 +102,6 @@ def main() -> None:
             lambda z: mp.cosh(mp.sqrt(z) * mp.log(2)) / 2, LEAST, tenth**2, range(3)
         ),
         "(2^f - 2^-f) / 4 f": fit(half_odd_part, LEAST**2, tenth**2, range(3)),
-        "log2(1 + r) / r": logarithm(2, 6),
-        "log10(1 + r) / r": logarithm(10, 6),
         "log(1 + r) / r": logarithm(mp.e, 6),
         "log2(1 + r) / r, for power": logarithm(2, 8),
         "(arctan t / t - 1) / z": odd(mp.atan, widest, 4),
@@ -113,12 +111,11 @@ def main() -> None:
     constants = {
         "2^(i/16), less i": [less_index(mp.mpf(2) ** (mp.mpf(i) / 16), i) for i in range(16)],
         "2^(-i/16), plus i": [less_index(mp.mpf(2) ** (-mp.mpf(i) / 16), -i) for i in range(16)],
-        "1 / c": inverses,
-        "log2 c": [nearest(-mp.log(i, 2)) for i in inverses],
-        "log10 c": [nearest(-mp.log10(i)) for i in inverses],
         "log c": [nearest(-mp.log(i)) for i in inverses],
-        "log10 2, ln 2": [nearest(mp.log10(2)), nearest(mp.log(2))],
-        "1 / ln 2 and 2 / ln 2": [nearest(1 / mp.log(2)), nearest(2 / mp.log(2))],
+        "ln 2": [nearest(mp.log(2))],
+        "1 / ln 2, 2 / ln 2, 1 / ln 10": [
+            nearest(n / mp.log(b)) for n, b in ((1, 2), (2, 2), (1, 10))
+        ],
         "arctan k/8": [nearest(mp.atan(mp.mpf(k) / 8)) for k in range(9)],
         "tangents": tangents,
         "their angles": values,

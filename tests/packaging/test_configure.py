@@ -41,7 +41,7 @@ def program(path: Path, text: str) -> Path:
     return path
 
 
-# ---- Where CUDA is found, and for which architectures ------------------------------------------
+# ---- Where CUDA is found, and for which architectures ----
 #
 # To enable CUDA takes CMake seconds: a configuration shows one of either.
 
@@ -174,7 +174,7 @@ def test_nonsense_for_an_option(configure: Configure) -> None:
     assert "it must be AUTO, ON or OFF" in log.words
 
 
-# ---- Failures and their remedies ---------------------------------------------------------------
+# ---- Failures and their remedies ----
 
 
 def test_no_c_compiler(unpacked: Path, machine: Machine, tmp_path: Path) -> None:

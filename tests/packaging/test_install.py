@@ -265,7 +265,7 @@ def test_summary_in_the_build_log(cpu_wheel: Wheel, cuda_wheel: Wheel, nvcc: Pat
     assert "architectures 90-real (CUDAARCHS)" in cuda_wheel.log.words
 
 
-# ---- MYLIB_ROOT --------------------------------------------------------------------------------
+# ---- MYLIB_ROOT ----
 
 
 def test_mylib_root(
@@ -315,7 +315,7 @@ def test_mylib_root_of_another_version(
     assert re.search(rf"{file} is of version 77\.[0-9.]+, but this package needs", message)
 
 
-# ---- Missing tools -----------------------------------------------------------------------------
+# ---- Missing tools ----
 
 
 @pytest.mark.parametrize(

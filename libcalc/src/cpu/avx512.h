@@ -10,7 +10,7 @@
 
 #if defined(HAS_V4)
 
-/* ---- Products of complex numbers ----------------------------------------------------------- */
+/* ---- Products of complex numbers ---- */
 
 /*
  * scalar_ops.h keeps gcc from vectorizing complex products at level v4, so they are written out
@@ -121,7 +121,7 @@ static inline __m512d product_c128(__m512d a, __m512d b)
 PRODUCTS(c64)
 PRODUCTS(c128)
 
-/* ---- Vectors written out ------------------------------------------------------------------- */
+/* ---- Vectors written out ---- */
 
 /*
  * f16 is converted in registers.  The rest of a contiguous row is one more vector; its unused lanes
@@ -252,7 +252,7 @@ BINARY(maximum, f64, maximum_lanes_f64)
 #undef UNARY
 #undef BINARY
 
-/* ---- Remainders of floats ------------------------------------------------------------------ */
+/* ---- Remainders of floats ---- */
 
 /*
  * Computes the remainder without fmod(), on absolute values; at the end the result gets the sign of

@@ -24,7 +24,7 @@ BEGIN_EXPANDED
 /* The bytes of a few vectors, which stay in registers. */
 #define SPAN_NBYTES 256
 
-/* ---- Vectors ------------------------------------------------------------------------------- */
+/* ---- Vectors ---- */
 
 #if defined(HAS_V4)
 #define VECTOR_NBYTES 64
@@ -78,7 +78,7 @@ static const uint32_t first_bits[2 * VECTOR_NBYTES / 4] = {~0u, ~0u, ~0u, ~0u, ~
 VECTOR(f32, _mm512_mask_loadu_ps)
 VECTOR(f64, _mm512_mask_loadu_pd)
 
-/* ---- Sums and products of floats ----------------------------------------------------------- */
+/* ---- Sums and products of floats ---- */
 
 /*
  * Combines `lanes` lanes pairwise; if complex numbers are added part by part, each is PARTS lanes.
@@ -196,7 +196,7 @@ BLOCK_KERNEL(sum_block_f16)
     sum_block_f32(n, result, (const char *)wide, b);
 }
 
-/* ---- Integers ------------------------------------------------------------------------------ */
+/* ---- Integers ---- */
 
 #define CHUNK 16 /* elements */
 #define TERM_SAME(s, i) load_##s(a + (i) * (ptrdiff_t)sizeof(t_##s))
@@ -336,7 +336,7 @@ SUM_COLUMNS(u16)
 SUM_COLUMNS(u32)
 SUM_COLUMNS(u64)
 
-/* ---- Minima and maxima, complex products --------------------------------------------------- */
+/* ---- Minima and maxima, complex products ---- */
 
 #define IN_ORDER(name, s, COMBINE) \
     NOINLINE static void name(ptrdiff_t n, char *result, const char *a) \

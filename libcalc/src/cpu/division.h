@@ -8,7 +8,7 @@
 
 #include "cpu/variants.h"
 
-/* ---- By one number ------------------------------------------------------------------------- */
+/* ---- By one number ---- */
 
 /*
  * The quotient by a single number d is the high half of a product with d's reciprocal, in lanes of
@@ -181,7 +181,7 @@ DIVIDE_VECTORS(v_u64, uint64_t)
             store_##s(out + i * w, (t_##s)op##_##form##_##bits(load_##s(a + i * w), d)); \
     }
 
-/* ---- By an array --------------------------------------------------------------------------- */
+/* ---- By an array ---- */
 
 #define DIVISION_BLOCK 256
 
@@ -249,7 +249,7 @@ ARRAY_LOOPS(u32, uint32_t, double, 0)
         array_loops_##s(MYLIB_OP_##op, op##_kernel_##s, n, out, a, sa, b); \
     }
 
-/* ---- Choice -------------------------------------------------------------------------------- */
+/* ---- Choice ---- */
 
 /*
  * An output of stride 0 may be the divisor itself, which must then be read each time.  Short rows

@@ -20,7 +20,7 @@
 #include "plain_functions.h"
 #include "warnings.h"
 
-/* ---- Blocks -------------------------------------------------------------------------------- */
+/* ---- Blocks ---- */
 
 /* Bytes of one operand that are computed at once, then checked for warnings while in cache. */
 #define BLOCK_NBYTES 4096
@@ -94,7 +94,7 @@ static void run_function(const function *f, ptrdiff_t n, char *out, ptrdiff_t so
     mylib_restore_flags(before | flags);
 }
 
-/* ---- Flags --------------------------------------------------------------------------------- */
+/* ---- Flags ---- */
 
 static const int flag_of_warning[] = {0, FE_INVALID, FE_DIVBYZERO, FE_OVERFLOW};
 
@@ -169,7 +169,7 @@ NOINLINE static int flag_of_complex(mylib_op op, t_c128 x, t_c128 y, double part
 DEFINE_COMPLEX_FLAGS(c64, f32)
 DEFINE_COMPLEX_FLAGS(c128, f64)
 
-/* ---- Functions of floats and of complex numbers -------------------------------------------- */
+/* ---- Functions of floats and of complex numbers ---- */
 
 #if defined(__AVX512BW__)
 #define VECTOR_NBYTES 64
@@ -224,7 +224,7 @@ DEFINE_COMPLEX_FLAGS(c128, f64)
 #define BINARY(op, s) FUNCTION(op, s, s, 1, op##_##s(ELEMENT(s, a), ELEMENT(s, b)))
 #define TEST(op, s) FUNCTION(op, s, u8, 0, (uint8_t)op##_##s(ELEMENT(s, a)))
 
-/* ---- Functions of integers ----------------------------------------------------------------- */
+/* ---- Functions of integers ---- */
 
 /* power and reciprocal of integers take no less time in vectors. */
 #define GAINS_BY_VECTORS(op) \
@@ -305,7 +305,7 @@ static ALWAYS_INLINE mylib_kernel *move_or(mylib_op op, int type_class, size_t s
     }
 }
 
-/* ---- The table ----------------------------------------------------------------------------- */
+/* ---- The table ---- */
 
 #define DEFINE_UNARY(op, s) BY_CLASS(s, INTEGER_UNARY, HALF_UNARY, UNARY, UNARY)(op, s)
 #define DEFINE_UNARY_REAL(op, s) BY_CLASS(s, INTEGER_UNARY, HALF_UNARY, UNARY, PART)(op, s)
@@ -319,7 +319,7 @@ MYLIB_PLAIN_FUNCTIONS(ROW)
 #define MYLIB_OP_nextafter_own MYLIB_OP_nextafter
 FUNCTION(nextafter_own, f16, f16, 1, nextafter_f16(ELEMENT(f16, a), ELEMENT(f16, b)))
 
-/* ---- Elementary functions ------------------------------------------------------------------ */
+/* ---- Elementary functions ---- */
 
 #if !defined(MYLIB_ELEMENTARY_OF)
 
@@ -696,7 +696,7 @@ mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_ELEMENTARY_OF)(mylib_op op, my
 #define OTHER_KERNEL(op, type) PASTE(mylib_function_kernel_, MYLIB_ELEMENTARY_OF)(op, type)
 #endif
 
-/* ---- Lookup -------------------------------------------------------------------------------- */
+/* ---- Lookup ---- */
 
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type);
 mylib_kernel *PASTE(mylib_function_kernel_, MYLIB_LEVEL)(mylib_op op, mylib_type type)

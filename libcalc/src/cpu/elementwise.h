@@ -12,7 +12,7 @@
 
 BEGIN_WITHOUT_CHOICES
 
-/* ---- Arithmetic ---------------------------------------------------------------------------- */
+/* ---- Arithmetic ---- */
 
 /* Tells which operations are so slow that one scalar loop over any strides suffices. */
 static ALWAYS_INLINE int is_long(mylib_op op, int type_class)
@@ -99,7 +99,7 @@ UNARY_LOOPS(modulus_loops_c128, c128, f64)
 #define MODULUS(op, s) \
     KERNEL(op##_kernel_##s) { modulus_loops_##s(op##_##s, 0, n, out, so, a, sa); }
 
-/* ---- Comparisons --------------------------------------------------------------------------- */
+/* ---- Comparisons ---- */
 
 /*
  * Comparisons turn elements of any size into single bytes.  GROUP results fill a vector of bytes; a
@@ -262,7 +262,7 @@ PART_LOOPS(c128, f64)
         QUIETLY(s, part_loops_##s(op##_##s, op##_one_by_one_##s, n, out, so, a, sa, b, sb)) \
     }
 
-/* ---- Tests --------------------------------------------------------------------------------- */
+/* ---- Tests ---- */
 
 /* A test is a comparison that ignores its second operand (the first again). */
 #define TEST_AS_COMPARISON(op, s, C) \
@@ -272,7 +272,7 @@ PART_LOOPS(c128, f64)
 #define TEST(op, s) TEST_AS_COMPARISON(op, s, COMPARE)
 #define TEST_PARTS(op, s) TEST_AS_COMPARISON(op, s, COMPARE_PARTS)
 
-/* ---- The table ----------------------------------------------------------------------------- */
+/* ---- The table ---- */
 
 #define DEFINE_BINARY(op, s) BY_CLASS(s, BINARY, HALF_BINARY, BINARY, BINARY)(op, s)
 #define DEFINE_UNARY(op, s) BY_CLASS(s, UNARY, HALF_UNARY, UNARY, UNARY)(op, s)

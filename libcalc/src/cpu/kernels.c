@@ -16,7 +16,7 @@
 #include "cpu/truths.h"
 #include "cpu/variants.h"
 
-/* ---- Costly operations on strided operands ------------------------------------------------- */
+/* ---- Costly operations on strided operands ---- */
 
 #define PACKED_KERNELS(PACKED) \
     PACKED(sqrt, f32, 8, 0, sizeof(t_f32), sqrt_kernel_f32) \
@@ -37,7 +37,7 @@
 PACKED_KERNELS(PACKED)
 #undef PACKED
 
-/* ---- Lookup -------------------------------------------------------------------------------- */
+/* ---- Lookup ---- */
 
 static ALWAYS_INLINE mylib_kernel *lookup_special(mylib_op op, mylib_type type)
 {
@@ -127,7 +127,7 @@ static mylib_kernel *lookup_kernel(mylib_op op, mylib_type type)
     }
 }
 
-/* ---- The level ----------------------------------------------------------------------------- */
+/* ---- The level ---- */
 
 const mylib_cpu_level PASTE(mylib_cpu_level_, MYLIB_LEVEL) = {
     .name = MYLIB_LEVEL_NAME,

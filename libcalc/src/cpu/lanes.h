@@ -111,7 +111,7 @@ static ALWAYS_INLINE __mmask16 is_beyond_limit(__m512 x, float limit)
         return narrow_lanes(y, is_special); \
     }
 
-/* ---- Exponentials -------------------------------------------------------------------------- */
+/* ---- Exponentials ---- */
 
 /* 2^(i/16), with i 2^48 subtracted from the bits. */
 static const double lanes_powers[16] = {
@@ -247,7 +247,7 @@ static ALWAYS_INLINE __m512d cosh_lanes_f64(__m512d x)
 LANES(sinh, is_beyond_limit(x, 89))
 LANES(cosh, is_beyond_limit(x, 89))
 
-/* ---- Logarithms ---------------------------------------------------------------------------- */
+/* ---- Logarithms ---- */
 
 /*
  * x = 2^k m, with m between 3/4 and 3/2.  This range is cut into 16 parts, and the table has 1 / c
@@ -255,37 +255,25 @@ LANES(cosh, is_beyond_limit(x, 89))
  * log(1 + r).  In the part of 1, c is 1, so r keeps all bits.
  */
 static const double lanes_inverses[16] = {
-    0x1.4afd6a052bf5bp0,  0x1.3813813813814p0,  0x1.27350b8812735p0,
-    0x1.1811811811812p0,  0x1.0a6810a6810a7p0,  0x1p0,
-    0x1.e573ac901e574p-1, 0x1.d0cb58f6ec074p-1, 0x1.bdd2b899406f7p-1,
-    0x1.ac5701ac5701bp-1, 0x1.9c2d14ee4a102p-1, 0x1.8d3018d3018d3p-1,
-    0x1.7f405fd017f4p-1,  0x1.724287f46debcp-1, 0x1.661ec6a5122f9p-1,
-    0x1.5ac056b015acp-1,
+    128. / 99,  128. / 105, 128. / 111, 128. / 117, 128. / 123, 1,          128. / 135, 128. / 141,
+    128. / 147, 128. / 153, 128. / 159, 128. / 165, 128. / 171, 128. / 177, 128. / 183, 128. / 189,
 };
-static const double lanes_log2[16] = {
-    -0x1.7b89f02cf2aafp-2, -0x1.249cd2b13cd6fp-2, -0x1.a5094b54d2828p-3,
-    -0x1.097e38ce6064ep-3, -0x1.d6ebd1f1fec14p-5, 0x0p0,
-    0x1.3aa2fdd27f1bfp-4,  0x1.1dcd197552b7dp-3,  0x1.98edd077e70e1p-3,
-    0x1.0790adbb03009p-2,  0x1.406463b1b0448p-2,  0x1.771d2ba7efb3cp-2,
-    0x1.abe18797f1f4ap-2,  0x1.ded3fd442364cp-2,  0x1.0809cf27f703dp-1,
-    0x1.1fde3d30e8127p-1,
-};
-static const double lanes_log[16] = {
-    -0x1.07138604d5864p-2, -0x1.95a5adcf70182p-3, -0x1.23d712a49c201p-3,
-    -0x1.700d30aeac0e8p-4, -0x1.466aed42de3f9p-5, 0x0p0,
-    0x1.b42dd711971b9p-5,  0x1.8c345d6319b23p-4,  0x1.1b72ad52f67a2p-3,
-    0x1.6d60fe719d21bp-3,  0x1.bc286742d8cd4p-3,  0x1.0402594b4d041p-2,
-    0x1.2895a13de86a4p-2,  0x1.4be5f957778a1p-2,  0x1.6e08eaa2ba1e4p-2,
-    0x1.8f11e873662c8p-2,
-};
-static const double lanes_log10[16] = {
-    -0x1.c902a19e65114p-4, -0x1.605735ee985f4p-4, -0x1.fafa6d397efdbp-5,
-    -0x1.3faf7c6630614p-5, -0x1.1b85d6044e9bbp-6, 0x0p0,
-    0x1.7adc3df3b1ff3p-6,  0x1.58238eeb353dcp-5,  0x1.ec6647eb5880bp-5,
-    0x1.3d5d335c53178p-4,  0x1.81ca63d05a448p-4,  0x1.c3aea4a5c6effp-4,
-    0x1.019c2a064b487p-3,  0x1.204881dee8777p-3,  0x1.3def0e6dfdf85p-3,
-    0x1.5aa0b4b0988fap-3,
-};
+/* log c; other logarithms have the natural one times `unit`. */
+#define LANES_LOGS(unit) \
+    { \
+        -0x1.07138604d5864p-2 * (unit), -0x1.95a5adcf70182p-3 * (unit), \
+            -0x1.23d712a49c201p-3 * (unit), -0x1.700d30aeac0e8p-4 * (unit), \
+            -0x1.466aed42de3f9p-5 * (unit), 0, 0x1.b42dd711971b9p-5 * (unit), \
+            0x1.8c345d6319b23p-4 * (unit), 0x1.1b72ad52f67a2p-3 * (unit), \
+            0x1.6d60fe719d21bp-3 * (unit), 0x1.bc286742d8cd4p-3 * (unit), \
+            0x1.0402594b4d041p-2 * (unit), 0x1.2895a13de86a4p-2 * (unit), \
+            0x1.4be5f957778a1p-2 * (unit), 0x1.6e08eaa2ba1e4p-2 * (unit), \
+            0x1.8f11e873662c8p-2 * (unit), \
+    }
+#define PER_LN_2 0x1.71547652b82fep0
+#define PER_LN_10 0x1.bcb7b1526e50ep-2
+static const double lanes_log[16] = LANES_LOGS(1), lanes_log2[16] = LANES_LOGS(PER_LN_2),
+                    lanes_log10[16] = LANES_LOGS(PER_LN_10);
 typedef struct t_lanes_split {
     __m512d k, r;
     __m512i index;
@@ -301,47 +289,39 @@ static ALWAYS_INLINE t_lanes_split split_lanes(__m512d x)
                                  fma_with(m, entries(lanes_inverses, index), -1), index};
     return split;
 }
-/* log2(1 + r) + k + log2 c; the error of the fit is 2^-37.9. */
-static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
+/* The error of the fit is 2^-37.9. */
+static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r, double unit,
+                                         const double *table)
 {
-    const t_lanes_split s = split_lanes(x);
-    __m512d p = fma_with(s.r, all_f64(-0x1.ebd029df8ce26p-3), 0x1.27c35d759012ap-2);
-    p = fma_with(s.r, p, -0x1.715492eef66e2p-2);
-    p = fma_with(s.r, p, 0x1.ec7096cf85a06p-2);
-    p = fma_with(s.r, p, -0x1.71547652034a3p-1);
-    p = fma_with(s.r, p, 0x1.71547652be2e9p0);
-    return FMA_F64(s.r, p, s.k + entries(lanes_log2, s.index));
-}
-static ALWAYS_INLINE __m512d log_of_rest(t_lanes_split s, __m512d r)
-{
-    const __m512d base = FMA_F64(s.k, all_f64(0x1.62e42fefa39efp-1), entries(lanes_log, s.index));
-    __m512d p = fma_with(r, all_f64(-0x1.54e61bcd05287p-3), 0x1.9a03c89a06cacp-3);
-    p = fma_with(r, p, -0x1.000013d529017p-2);
-    p = horner_3_lanes(r, p, 0x1.5555508376506p-2, -0x1.ffffffff0531dp-2, 0x1.000000000427cp0);
+    const __m512d base =
+        FMA_F64(s.k, all_f64(0x1.62e42fefa39efp-1 * unit), entries(table, s.index));
+    __m512d p = fma_with(r, all_f64(-0x1.54e61bcd05287p-3 * unit), 0x1.9a03c89a06cacp-3 * unit);
+    p = fma_with(r, p, -0x1.000013d529017p-2 * unit);
+    p = horner_3_lanes(r, p, 0x1.5555508376506p-2 * unit, -0x1.ffffffff0531dp-2 * unit,
+                       0x1.000000000427cp0 * unit);
     return FMA_F64(r, p, base);
 }
 static ALWAYS_INLINE __m512d log_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(x);
-    return log_of_rest(s, s.r);
+    return log_of_rest(s, s.r, 1, lanes_log);
 }
 /* In the part of 1, r is x itself: 1 + x may lose bits of it. */
 static ALWAYS_INLINE __m512d log1p_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(all_f64(1) + x);
     const __mmask8 is_near = _mm512_cmp_pd_mask(_mm512_abs_pd(x), all_f64(0x1p-6), _CMP_LT_OQ);
-    return signed_as(log_of_rest(s, _mm512_mask_mov_pd(s.r, is_near, x)), x);
+    return signed_as(log_of_rest(s, _mm512_mask_mov_pd(s.r, is_near, x), 1, lanes_log), x);
+}
+static ALWAYS_INLINE __m512d log2_lanes_f64(__m512d x)
+{
+    const t_lanes_split s = split_lanes(x);
+    return log_of_rest(s, s.r, PER_LN_2, lanes_log2);
 }
 static ALWAYS_INLINE __m512d log10_lanes_f64(__m512d x)
 {
     const t_lanes_split s = split_lanes(x);
-    const __m512d base = FMA_F64(s.k, all_f64(0x1.34413509f79ffp-2), entries(lanes_log10, s.index));
-    __m512d p = fma_with(s.r, all_f64(-0x1.2819da9e90eb3p-4), 0x1.64226250732c3p-4);
-    p = fma_with(s.r, p, -0x1.bcb7d3c647e88p-4);
-    p = fma_with(s.r, p, 0x1.287a72073a0dap-3);
-    p = fma_with(s.r, p, -0x1.bcb7b1519478ep-3);
-    p = fma_with(s.r, p, 0x1.bcb7b1527588dp-2);
-    return FMA_F64(s.r, p, base);
+    return log_of_rest(s, s.r, PER_LN_10, lanes_log10);
 }
 /* log(1 + (u + s)), where u = x - 1 and s^2 = x^2 - 1. */
 static ALWAYS_INLINE __m512d arccosh_lanes_f64(__m512d x)
@@ -360,7 +340,7 @@ LANES(arccosh,
 LANES(log2, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 LANES(log10, _mm512_fpclass_ps_mask(x, ANY_CLASS))
 
-/* ---- power --------------------------------------------------------------------------------- */
+/* ---- power ---- */
 
 /*
  * Returns y log2 |x|.  The error of the fit is 2^-50.3, and at most 128 times that if 2 to this
@@ -424,7 +404,7 @@ static ALWAYS_INLINE t_lanes power_lanes(__m512 x, t_f64_pair wide_x, __m512 y, 
     return lanes;
 }
 
-/* ---- Inverses of the trigonometric functions ------------------------------------------------ */
+/* ---- Inverses of the trigonometric functions ---- */
 
 /*
  * For each half octave from 3/32 to 12, by the last bits of its number, a tangent c in the middle
@@ -562,7 +542,7 @@ static ALWAYS_INLINE t_lanes arctan2_lanes(__m512 y, t_f64_pair wide_y, __m512 x
 
 #undef LANES
 
-/* ---- Loops --------------------------------------------------------------------------------- */
+/* ---- Loops ---- */
 
 /* From operands `at` bytes behind the first. */
 #define LANES_OF_ONE(op, at) op##_lanes(_mm512_loadu_ps(a + (at)), load_wide(a + (at)))

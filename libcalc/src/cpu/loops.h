@@ -45,7 +45,7 @@ enum { MYLIB_STORED_TYPES(DT) };
 #define BY_CLASS_COMPLEX(of_integer, of_half, of_float, of_complex) of_complex
 #define BY_CLASS_BOOL(of_integer, of_half, of_float, of_complex) of_integer
 
-/* ---- Compilers ----------------------------------------------------------------------------- */
+/* ---- Compilers ---- */
 
 /*
  * Loops are written once for each type, in force-inlined functions with constant arguments: the
@@ -127,7 +127,7 @@ static ALWAYS_INLINE int is_of_other_level(mylib_type type)
     if (MYLIB_CLASS_##s >= HALF) \
         mylib_restore_flags(flags);
 
-/* ---- Loads and stores ---------------------------------------------------------------------- */
+/* ---- Loads and stores ---- */
 
 /*
  * Loads and stores at any address; each compiles to one unaligned move.  Complex numbers are copied
@@ -158,7 +158,7 @@ static ALWAYS_INLINE int is_of_other_level(mylib_type type)
 MYLIB_TYPES(DT)
 #undef DT
 
-/* ---- Packing ------------------------------------------------------------------------------- */
+/* ---- Packing ---- */
 
 /* Packs every second element, or a row from its end, in vectors. */
 #define PACK(s) \

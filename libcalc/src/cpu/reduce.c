@@ -13,7 +13,7 @@
 /* The maximum number of groups of blocks, which are combined at the end. */
 #define MAX_GROUPS 64
 
-/* ---- The program of the terms -------------------------------------------------------------- */
+/* ---- The program of the terms ---- */
 
 static void add_conversion(mylib_terms_program *x, mylib_type type)
 {
@@ -155,7 +155,7 @@ static mylib_status prepare_along(mylib_reducer *r, const mylib_program *program
     return MYLIB_OK;
 }
 
-/* ---- Groups of blocks ---------------------------------------------------------------------- */
+/* ---- Groups of blocks ---- */
 
 /* Cuts the blocks into groups of 2^k, for about `wanted` tasks. */
 static void choose_groups(mylib_reducer *r, int64_t tasks, int64_t wanted)
@@ -225,7 +225,7 @@ static void run_tasks(mylib_reducer *r)
                        r->across >= 0 ? mylib_reduce_across : mylib_reduce_along, r);
 }
 
-/* ---- Entry points -------------------------------------------------------------------------- */
+/* ---- Entry points ---- */
 
 static void store_identity(const mylib_reducer *r)
 {

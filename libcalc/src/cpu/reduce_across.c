@@ -19,7 +19,7 @@
 #define FEW_COLUMNS 24
 #define MANY_COLUMNS 1024
 
-/* ---- Choosing ------------------------------------------------------------------------------ */
+/* ---- Choosing ---- */
 
 /* Returns the rows of memory for narrow rows: lanes, and lanes that a program computes. */
 static int64_t narrow_room_rows(const mylib_reducer *r)
@@ -95,7 +95,7 @@ void mylib_choose_across(mylib_reducer *r)
     r->across = d;
 }
 
-/* ---- Rows ---------------------------------------------------------------------------------- */
+/* ---- Rows ---- */
 
 typedef struct row {
     const char *data;
@@ -185,7 +185,7 @@ static row reduce_in_turn(const strip *s)
     return sum;
 }
 
-/* ---- Narrow rows --------------------------------------------------------------------------- */
+/* ---- Narrow rows ---- */
 
 /* Returns how many rows follow each other without gaps from term t of the block on, at most 256. */
 static int64_t narrow_lanes(const strip *s, int64_t t)
@@ -224,7 +224,7 @@ static row reduce_narrow(const strip *s)
     return (row){sum, size};
 }
 
-/* ---- Columns ------------------------------------------------------------------------------- */
+/* ---- Columns ---- */
 
 /* Tells whether kernels reduce whole columns, which is slower for narrow rows of truths. */
 static int has_columns(const mylib_reducer *r)
@@ -263,7 +263,7 @@ static void reduce_columns(const strip *s, int64_t begin, int64_t end)
     }
 }
 
-/* ---- Tasks --------------------------------------------------------------------------------- */
+/* ---- Tasks ---- */
 
 static int64_t room_rows(const mylib_reducer *r)
 {

@@ -10,7 +10,7 @@
 /* Columns that are gathered together; a few of them fit the second-level cache. */
 #define MAX_PANEL_NBYTES (4 * 1024 * 1024)
 
-/* ---- Gathering ----------------------------------------------------------------------------- */
+/* ---- Gathering ---- */
 
 static int is_in_place(const mylib_reducer *r, int k)
 {
@@ -169,7 +169,7 @@ void mylib_choose_panel(mylib_reducer *r)
     r->panel_nbytes = r->panel * MYLIB_BLOCK_TERMS * size;
 }
 
-/* ---- The terms of one output --------------------------------------------------------------- */
+/* ---- The terms of one output ---- */
 
 typedef struct source {
     const char *first[MYLIB_PROGRAM_MAX_INPUTS]; /* term 0 in each input */
@@ -245,7 +245,7 @@ static size_t buffer_nbytes(const mylib_reducer *r, int i)
     return mylib_round_up_to_lines((size_t)terms * mylib_type_size(r->term_type));
 }
 
-/* ---- Reducing ------------------------------------------------------------------------------ */
+/* ---- Reducing ---- */
 
 static void reduce_truths(const mylib_reducer *r, const source *s, int64_t t, int64_t n,
                           char *result)

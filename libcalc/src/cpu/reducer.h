@@ -65,7 +65,7 @@ typedef struct mylib_reducer {
     char *partial;  /* groups times outputs, if there are several groups */
 } mylib_reducer;
 
-/* ---- reducer.c ------------------------------------------------------------------------- */
+/* ---- reducer.c ---- */
 
 /*
  * Prepares a task's memory: the program's registers, if it runs, and room_nbytes of its own.  Both
@@ -88,7 +88,7 @@ void mylib_reducer_end_task(const mylib_reducer *r, int64_t g, int64_t output, c
  */
 void mylib_take_first(const mylib_reducer *r, int64_t n, char *value, const char *terms);
 
-/* ---- reduce_along.c, reduce_across.c ------------------------------------------------------- */
+/* ---- reduce_along.c, reduce_across.c ---- */
 
 void mylib_choose_panel(mylib_reducer *r);
 void mylib_choose_across(mylib_reducer *r);
@@ -96,7 +96,7 @@ void mylib_choose_across(mylib_reducer *r);
 /* Task i of a reducer: one group of blocks, of a share of the outputs or of a strip. */
 mylib_task mylib_reduce_along, mylib_reduce_across;
 
-/* ---- Terms --------------------------------------------------------------------------------- */
+/* ---- Terms ---- */
 
 static inline int64_t input_size(const mylib_reducer *r, int k)
 {
@@ -161,7 +161,7 @@ static inline int64_t output_offset(const mylib_reducer *r, int k, int64_t index
     return offset;
 }
 
-/* ---- Blocks -------------------------------------------------------------------------------- */
+/* ---- Blocks ---- */
 
 static inline int64_t block_terms(const mylib_reducer *r, int64_t block)
 {

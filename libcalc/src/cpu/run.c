@@ -24,7 +24,7 @@ typedef struct cpu_run {
     int threads;
 } cpu_run;
 
-/* ---- Ranges and threads -------------------------------------------------------------------- */
+/* ---- Ranges and threads ---- */
 
 static void run_range(const cpu_run *r, int thread, int64_t begin, int64_t end, int bypass)
 {
@@ -126,7 +126,7 @@ static void run_layout(const cpu_run *r)
     mylib_cpu_parallel(threads, mylib_divide_up(l->count, t.size), run_task, &t);
 }
 
-/* ---- Tiles --------------------------------------------------------------------------------- */
+/* ---- Tiles ---- */
 
 /*
  * Operands that disagree on the innermost dimension (A + B.T) would fetch a cache line for each
@@ -236,7 +236,7 @@ static mylib_status run_tiles(const cpu_run *whole, int d, int64_t height, int64
     return MYLIB_OK;
 }
 
-/* ---- Entry points -------------------------------------------------------------------------- */
+/* ---- Entry points ---- */
 
 static mylib_status cpu_run_init(cpu_run *r, mylib_row_program *rp, const mylib_program *p,
                                  const mylib_layout *l, int threads)

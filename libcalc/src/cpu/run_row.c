@@ -33,7 +33,7 @@
 /* Keeps equal offsets in two registers from having the same low address bits. */
 #define GAP_NBYTES MYLIB_LINE_NBYTES
 
-/* ---- Binding ------------------------------------------------------------------------------- */
+/* ---- Binding ---- */
 
 /* data[] holds operands, registers, registers of uniform values, constants, in this order. */
 static int register_slot(const mylib_row_program *rp, int index, int is_uniform)
@@ -166,7 +166,7 @@ void mylib_row_data_init(mylib_row_data *d, const mylib_row_program *rp, char *m
         d->data[constant_slot(rp, i)] = (char *)p->constant[i].value;
 }
 
-/* ---- Running ------------------------------------------------------------------------------- */
+/* ---- Running ---- */
 
 static inline void call_kernel(const mylib_row_program *rp, const mylib_call *c, int64_t n,
                                char *out, char *const *data, int64_t done)

@@ -47,7 +47,7 @@ static void stream_fence(void)
 #endif
 }
 
-/* ---- From registers ------------------------------------------------------------------------ */
+/* ---- From registers ---- */
 
 #if defined(HAS_V3)
 BEGIN_EXPANDED

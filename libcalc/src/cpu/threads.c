@@ -55,7 +55,7 @@ static int64_t retry_ns; /* when to try again to start a thread */
 static pthread_key_t is_worker;
 static int has_key;
 
-/* ---- How many ------------------------------------------------------------------------------ */
+/* ---- How many ---- */
 
 /* Returns how many processors this process may use, by its affinity and a container's quota. */
 static int processors(void)
@@ -135,7 +135,7 @@ mylib_status mylib_get_num_threads(int *threads_ret)
     return MYLIB_OK;
 }
 
-/* ---- Waiting ------------------------------------------------------------------------------- */
+/* ---- Waiting ---- */
 
 static int64_t now_ns(void)
 {
@@ -156,7 +156,7 @@ static void spin(atomic_int *value, int for_zero)
     }
 }
 
-/* ---- Jobs ---------------------------------------------------------------------------------- */
+/* ---- Jobs ---- */
 
 static void run_tasks(job *j, int thread)
 {
@@ -308,7 +308,7 @@ void mylib_cpu_parallel(int threads, int64_t n, mylib_task *task, void *context)
     mylib_raise_flags(j.flags);
 }
 
-/* ---- fork ---------------------------------------------------------------------------------- */
+/* ---- fork ---- */
 
 static void before_fork(void) { pthread_mutex_lock(&lock); }
 

@@ -7,7 +7,7 @@
 #include "cpu/avx512.h"
 #include "cpu/elementwise.h"
 
-/* ---- Signs of f16 -------------------------------------------------------------------------- */
+/* ---- Signs of f16 ---- */
 
 /* The sign of an f16 is one of its bits. */
 static ALWAYS_INLINE void sign_loops(uint16_t keep, uint16_t flip, ptrdiff_t n, char *out,
@@ -25,7 +25,7 @@ static ALWAYS_INLINE void sign_loops(uint16_t keep, uint16_t flip, ptrdiff_t n, 
 KERNEL(absolute_sign_f16) { sign_loops(0x7fff, 0, n, out, so, a, sa); }
 KERNEL(negative_sign_f16) { sign_loops(0xffff, 0x8000, n, out, so, a, sa); }
 
-/* ---- Complex numbers as pairs -------------------------------------------------------------- */
+/* ---- Complex numbers as pairs ---- */
 
 /*
  * Computes n contiguous complex numbers as 2n real ones, in full vectors; the parts do not mix.  A
@@ -45,7 +45,7 @@ PAIRS(add, c128, f64)
 PAIRS(subtract, c64, f32)
 PAIRS(subtract, c128, f64)
 
-/* ---- Quiet minima and maxima ---------------------------------------------------------------- */
+/* ---- Quiet minima and maxima ---- */
 
 #define QUIET(op, s, kernel) \
     KERNEL(op##_quiet_##s) { QUIETLY(s, kernel(n, out, so, a, sa, b, sb)) }
@@ -59,7 +59,7 @@ QUIETS(minimum)
 QUIETS(maximum)
 #undef QUIET
 
-/* ---- Remainders of f32 --------------------------------------------------------------------- */
+/* ---- Remainders of f32 ---- */
 
 #if defined(HAS_V3) && !defined(HAS_V4)
 #define REMAINDER_BLOCK 256
@@ -111,7 +111,7 @@ KERNEL(remainder_blocks_f16) { half_kernel(remainder_blocks_f32, 1, 0, n, out, s
 #define REMAINDER_OF(s) IN_VECTORS(remainder, s)
 #endif
 
-/* ---- Strided operands ---------------------------------------------------------------------- */
+/* ---- Strided operands ---- */
 
 #define PACK_BLOCK 256
 #define PACK_NBYTES (PACK_BLOCK * 16)

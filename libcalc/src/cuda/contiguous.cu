@@ -10,7 +10,7 @@
 namespace
 {
 
-/* ---- One operation ------------------------------------------------------------------------- */
+/* ---- One operation ---- */
 
 /*
  * Computes a single operation, a selection or a conversion.  These are memory-bound, so every
@@ -257,7 +257,7 @@ template <typename T> __host__ __device__ constexpr unsigned types_read()
     return types;
 }
 
-/* ---- Floating-point flags ------------------------------------------------------------------ */
+/* ---- Floating-point flags ---- */
 
 __device__ __forceinline__ bool is_division(int op)
 {
@@ -358,7 +358,7 @@ __global__ void __launch_bounds__(THREADS)
         atomicOr(flags, found);
 }
 
-/* ---- Scalars, and words for the host ------------------------------------------------------- */
+/* ---- Scalars, and words for the host ---- */
 
 __device__ int exact_scalar(int op, t_i64 a, t_i64 b, t_i64 *result)
 {
@@ -467,7 +467,7 @@ cudaError_t launch_flags(const mylib_flags_args *args, unsigned *flags, cudaStre
     return cudaGetLastError();
 }
 
-/* ---- Small copies -------------------------------------------------------------------------- */
+/* ---- Small copies ---- */
 
 constexpr int COPY_N = 4;
 
@@ -507,7 +507,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* ---- Ranges -------------------------------------------------------------------------------- */
+/* ---- Ranges ---- */
 
 /* Elements of a thread, at a distance of THREADS. */
 constexpr int RANGE_N = 4;

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* ---- Errors and devices (device.c) --------------------------------------------------------- */
+/* ---- Errors and devices (device.c) ---- */
 
 /* Turns a CUDA error into a status and a message that names the call, and clears it. */
 mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *file, int line);
@@ -52,7 +52,7 @@ int mylib_cuda_is_in_use(void);
 /* Tells whether an error has ended the CUDA context of this process. */
 int mylib_cuda_is_lost(void);
 
-/* ---- Memory (memory.c) --------------------------------------------------------------------- */
+/* ---- Memory (memory.c) ---- */
 
 /* Returns the GPU on which mylib_alloc() gave exactly this address, or -1. */
 int mylib_cuda_owner(const void *ptr);
@@ -73,7 +73,7 @@ static inline size_t mylib_cuda_align(size_t nbytes) { return (nbytes + 255) / 2
 #define MYLIB_TEMPORARY_NBYTES (32 << 20)
 #endif
 
-/* ---- Functions (functions.c) --------------------------------------------------------------- */
+/* ---- Functions (functions.c) ---- */
 
 /* Does what mylib_cuda_launch() does, for functions.  `launch` enqueues a conversion. */
 typedef mylib_status mylib_cuda_launch_statement(const mylib_statement *s, mylib_layout *layout,
@@ -84,7 +84,7 @@ mylib_status mylib_cuda_launch_function(const mylib_statement *s, mylib_layout *
 /* Returns the most elements of a piece in `room` bytes of memory, with 'nbytes' for each. */
 int64_t mylib_cuda_piece(size_t room, size_t nbytes);
 
-/* ---- Programs over GPU memory (run.c) ------------------------------------------------------ */
+/* ---- Programs over GPU memory (run.c) ---- */
 
 /* Returns MYLIB_ERR_ARGUMENT for memory whose access by a kernel would break the CUDA context. */
 mylib_status mylib_cuda_check_memory(int device, const char *name, const void *data,
@@ -105,7 +105,7 @@ mylib_status mylib_cuda_enqueue(int device, void *stream, const mylib_program *p
 /* Returns the most temporary memory that mylib_cuda_enqueue() takes for `count` elements. */
 size_t mylib_cuda_temporary_nbytes(const mylib_program *program, int64_t count, size_t room);
 
-/* ---- Reductions (reduce.c) ----------------------------------------------------------------- */
+/* ---- Reductions (reduce.c) ---- */
 
 /*
  * Enqueues the reduction of terms with an `op`, or of transposed ones, as mylib_cuda_reduce() does
@@ -139,7 +139,7 @@ mylib_status mylib_cuda_reduce_parts(int device, void *stream, mylib_reduction r
                                      mylib_type carrier, int64_t parts, void *partial,
                                      const mylib_layout *out, mylib_type out_type);
 
-/* ---- Kernels (*.cu) ------------------------------------------------------------------------ */
+/* ---- Kernels (*.cu) ---- */
 
 /* Converts operand k, in host memory, to a constant, padded with zeros. */
 static inline void mylib_read_constant(const mylib_statement *s, int k, const void *value,

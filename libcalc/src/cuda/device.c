@@ -9,7 +9,7 @@
 
 #include "cuda_internal.h"
 
-/* ---- Errors -------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 /* Tells whether the error ends the context: every later call of the process returns it again. */
 static int is_context_lost(cudaError_t error)
@@ -58,7 +58,7 @@ mylib_status mylib_from_cuda(cudaError_t error, const char *call, const char *fi
                           : "");
 }
 
-/* ---- Devices ------------------------------------------------------------------------------- */
+/* ---- Devices ---- */
 
 /* After fork() only a child of a process that had not used CUDA may use it; calls may hang. */
 static atomic_int is_used, is_poisoned;
@@ -185,7 +185,7 @@ mylib_status mylib_cuda_device_info(int index, mylib_device_info *info_ret)
     return MYLIB_OK;
 }
 
-/* ---- Streams and events -------------------------------------------------------------------- */
+/* ---- Streams and events ---- */
 
 /* One event per device, kept for reuse: recording it again does not affect earlier waits. */
 static _Atomic(cudaEvent_t) spare_event[MYLIB_CUDA_MAX_DEVICES];

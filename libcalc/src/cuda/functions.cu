@@ -11,7 +11,7 @@
 namespace
 {
 
-/* ---- A function and a type ------------------------------------------------------------------- */
+/* ---- A function and a type ---- */
 
 /* How many of a thread's N elements form a vector, of at most 16 bytes. */
 template <int N, typename T> constexpr int GROUP = N *(int)sizeof(T) > 16 ? 16 / (int)sizeof(T) : N;
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(THREADS, LEAST_BLOCKS<OP, T>)
     write_results<GROUP<N, T>>(args, e, r);
 }
 
-/* ---- A table of all results ------------------------------------------------------------------ */
+/* ---- A table of all results ---- */
 
 constexpr int TABLED_THREADS = 1024;
 extern __shared__ uint16_t results[];
@@ -191,7 +191,7 @@ __global__ void __launch_bounds__(TABLED_THREADS)
     }
 }
 
-/* ---- Elementary functions of complex numbers ------------------------------------------------- */
+/* ---- Elementary functions of complex numbers ---- */
 
 template <typename T>
 __device__ __forceinline__ T read_complex(const mylib_function_args &args, int k, int64_t at)
@@ -256,7 +256,7 @@ __global__ void __launch_bounds__(THREADS)
     }
 }
 
-/* ---- Launch ---------------------------------------------------------------------------------- */
+/* ---- Launch ---- */
 
 typedef struct chosen {
     void (*kernel)(mylib_function_args);

@@ -45,7 +45,7 @@ static int has_kernel(mylib_type type)
     }
 }
 
-/* ---- Which results are used, and where ----------------------------------------------------- */
+/* ---- Which results are used, and where ---- */
 
 static void find_uses(fusion *f)
 {
@@ -79,7 +79,7 @@ static void find_uses(fusion *f)
     }
 }
 
-/* ---- In one type --------------------------------------------------------------------------- */
+/* ---- In one type ---- */
 
 static int is_bool_or(uint8_t given, mylib_type type)
 {
@@ -149,7 +149,7 @@ static int is_droppable(const fusion *f, int i)
     return f->program->statement[r->user].opcode == MYLIB_OPCODE_SELECT && r->user_operand == 0;
 }
 
-/* ---- Operands ------------------------------------------------------------------------------ */
+/* ---- Operands ---- */
 
 static int add_constant(fusion *f, const void *value, mylib_type from, mylib_type to)
 {
@@ -207,7 +207,7 @@ static int set_operand(fusion *f, mylib_fused_statement *t, int k, int i, int o)
     return place != NONE;
 }
 
-/* ---- Statements ---------------------------------------------------------------------------- */
+/* ---- Statements ---- */
 
 static mylib_fused_statement *new_statement(fusion *f, int opcode)
 {
@@ -275,7 +275,7 @@ static int add_statement(fusion *f, int i)
     return 1;
 }
 
-/* ---- Layouts ------------------------------------------------------------------------------- */
+/* ---- Layouts ---- */
 
 /* Tells whether groups of operand k are contiguous, and aligned as a whole. */
 static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k, int64_t size)
@@ -309,7 +309,7 @@ static void set_spaced(mylib_fused_args *args, const mylib_layout *l)
         args->step[k] = mylib_walk_step(w, 0, args->column_stride[k], args->row_stride[inner][k]);
 }
 
-/* ---- Long programs ------------------------------------------------------------------------- */
+/* ---- Long programs ---- */
 
 /* Finds the inputs that are read most often, and more than once; returns how many there are. */
 static int find_kept(mylib_fused_args *args)
@@ -521,7 +521,7 @@ mylib_fused_fit mylib_fused_init(mylib_fused_args *args, const mylib_program *pr
     return set_layout(args, program, layout);
 }
 
-/* ---- Reductions ---------------------------------------------------------------------------- */
+/* ---- Reductions ---- */
 
 #define ENOUGH_BLOCKS 2048
 #define MOST_PARTS 65535 /* the limit of a grid's second dimension */

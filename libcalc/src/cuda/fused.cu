@@ -119,7 +119,7 @@ struct kept_inputs
     : std::conditional_t<WAY == FLAT_LONG || WAY == FLAT_CHAIN, some_kept<T, WAY>, none_kept> {
 };
 
-/* ---- Programs of one type ------------------------------------------------------------------ */
+/* ---- Programs of one type ---- */
 
 template <typename T, int WAY>
 __device__ __forceinline__ void read_place(const uint4 *place, T (&x)[N<T, WAY>])
@@ -723,7 +723,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
         }
 }
 
-/* ---- Reductions of such programs ----------------------------------------------------------- */
+/* ---- Reductions of such programs ---- */
 
 /*
  * A thread's elements are the terms of a lane, one row of lanes after the other, of one or two
@@ -984,7 +984,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, REDUCED_BLOCKS<T, WA
     }
 }
 
-/* ---- Streamed reductions ------------------------------------------------------------------- */
+/* ---- Streamed reductions ---- */
 
 /*
  * A thread copies its next groups of the input to shared memory, and meanwhile reduces those
@@ -1135,7 +1135,7 @@ __global__ void __launch_bounds__(MYLIB_FUSED_STREAMED_THREADS, sizeof(T) == 4 ?
     }
 }
 
-/* ---- Launches -------------------------------------------------------------------------------- */
+/* ---- Launches ---- */
 
 /* Only f32 and f64 have reductions and functions. */
 template <typename T> const void *kernel_of(const fused_args &args)

@@ -257,7 +257,7 @@ mylib_status mylib_cuda_launch_fused(const mylib_fused_args *args, void *stream)
  */
 void mylib_cuda_load_fused(void);
 
-/* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
+/* ---- Arithmetic that host and GPU share ---- */
 
 /* Returns 1 or 2 for types of so many bytes, and 0 for others. */
 MYLIB_CONSTANT_FN int mylib_narrow_size(int type)

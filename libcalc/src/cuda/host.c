@@ -240,7 +240,7 @@ mylib_status mylib_free_cached(void)
     return mylib_cuda_trim_pools();
 }
 
-/* ---- One call ------------------------------------------------------------------------------ */
+/* ---- One call ---- */
 
 typedef enum route {
     CONSTANT, /* one value for all elements, passed in the kernel's arguments */
@@ -693,7 +693,7 @@ mylib_status mylib_cuda_map_host(int device, const mylib_program *program, mylib
     return MYLIB_OK;
 }
 
-/* ---- Copies between host and GPU ----------------------------------------------------------- */
+/* ---- Copies between host and GPU ---- */
 
 /*
  * Copies in one piece through a small pinned buffer, and waits.  To the GPU the copy engine is
@@ -784,7 +784,7 @@ mylib_status mylib_cuda_copy(mylib_device dst_device, void *dst, mylib_device sr
                                 stream, &layout, MYLIB_U8, MYLIB_U8, dst_device.kind == MYLIB_CPU);
 }
 
-/* ---- Scalars ------------------------------------------------------------------------------- */
+/* ---- Scalars ---- */
 
 mylib_status mylib_cuda_scalar(int device, mylib_op op, mylib_type type, const void *a,
                                const void *b, void *result_ret)

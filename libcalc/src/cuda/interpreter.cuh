@@ -41,7 +41,7 @@ __device__ __forceinline__ int32_t anew(uint32_t number)
     return (int32_t)number;
 }
 
-/* ---- Memory ------------------------------------------------------------------------------ */
+/* ---- Memory ---- */
 
 /* Elements are aligned to their size, complex ones too: one access each. */
 template <int SIZE> struct bits_of;
@@ -68,7 +68,7 @@ template <typename T> __device__ __forceinline__ T load_element(const char *p)
     *(bits *)&value = *(const bits *)p;
     return value;
 }
-/* ---- Conversions --------------------------------------------------------------------------- */
+/* ---- Conversions ---- */
 
 enum element_class { SIGNED, UNSIGNED, HALF, FLOAT, COMPLEX, BOOL };
 
@@ -208,7 +208,7 @@ template <typename T> __device__ T load_as(int input_type, const void *p)
     return load_at<T>(input_type, p, 0);
 }
 
-/* ---- The table as types -------------------------------------------------------------------- */
+/* ---- The table as types ---- */
 
 /* meaning<op, T>::apply is the operation, if the table defines it for T. */
 template <int OP, typename T> struct meaning {

@@ -12,7 +12,7 @@
 #include "fused.h"
 #endif
 
-/* ---- The ledger of allocations ------------------------------------------------------------- */
+/* ---- The ledger of allocations ---- */
 
 /*
  * The live allocations of mylib_alloc() by address: a hash table with linear probing.  It detects a
@@ -116,7 +116,7 @@ int mylib_cuda_owns(int device, const mylib_layout *layout, int first)
     return owns;
 }
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 /* Each GPU has a pool of our own, which keeps freed memory until it is trimmed. */
 static pthread_mutex_t pools_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -433,7 +433,7 @@ mylib_status mylib_cuda_trim_pools(void)
     return MYLIB_OK;
 }
 
-/* ---- Copies of bytes ----------------------------------------------------------------------- */
+/* ---- Copies of bytes ---- */
 
 /* Lets 'peer' access the pool of 'owner', if connected; else copies go through host memory. */
 static void share_pool(int owner, int peer)

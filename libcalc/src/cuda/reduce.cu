@@ -34,7 +34,7 @@
 namespace
 {
 
-/* ---- Partial results ----------------------------------------------------------------------- */
+/* ---- Partial results ---- */
 
 /*
  * Combines the parts of each output pairwise.  The threads of a thread block cover 2^width_bits
@@ -95,7 +95,7 @@ __global__ void __launch_bounds__(THREADS) combine_kernel(const __grid_constant_
         store_output(args, output, room[threadIdx.x]);
 }
 
-/* ---- Launches ------------------------------------------------------------------------------ */
+/* ---- Launches ---- */
 
 typedef void (*reduce_kernel)(reduce_args);
 

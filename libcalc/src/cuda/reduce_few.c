@@ -19,6 +19,7 @@ typedef struct few {
     mylib_op op;
     mylib_type type, carrier;
     int terms, is_in_order, next; /* next: the term to combine, if they keep their order */
+    int has_result;               /* of earlier terms: the first operand of the rest */
 } few;
 
 /* Adds a statement of `type`; its result goes to the register `target`. */
@@ -50,10 +51,12 @@ static mylib_value combine(few *f, int first, int apart, int target)
 {
     if (first + apart >= f->terms) {
         const int k = f->is_in_order ? f->next++ : first;
-        const mylib_value term = {MYLIB_VALUE_INPUT, f->program.input_type[k], (uint16_t)k};
+        mylib_value term = {MYLIB_VALUE_INPUT, f->program.input_type[k], (uint16_t)k};
         /* No register holds elements of two sizes at once. */
         const int between = f->type == f->carrier ? target : target + 1;
-        return convert(f, convert(f, term, f->type, between), f->carrier, target);
+        if (k != 0 || !f->has_result)
+            term = convert(f, term, f->type, between);
+        return convert(f, term, f->carrier, target);
     }
     mylib_value pair[2];
     pair[0] = combine(f, first, 2 * apart, target);
@@ -107,8 +110,8 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
     const int is_narrow = mylib_part_type(f.carrier) == MYLIB_F32;
     const void *const divisor = is_narrow ? (const void *)narrow : wide;
     while (done < count) {
-        const int has_result = done > 0; /* of earlier terms: the first operand of the rest */
-        f.terms = (int)mylib_lesser(has_result + count - done, MYLIB_FEW_TERMS);
+        f.has_result = done > 0;
+        f.terms = (int)mylib_lesser(f.has_result + count - done, MYLIB_FEW_TERMS);
         f.program.inputs = f.terms;
         f.program.statements = f.program.registers = f.next = 0;
         mylib_layout_begin(&l, layout, 1 + f.terms);
@@ -116,7 +119,7 @@ mylib_status mylib_cuda_reduce_few(int device, void *stream, mylib_reduction red
         l.count = layout->count / count;
         mylib_layout_set_operand(&l, 0, layout, 0);
         for (int k = 1; k <= f.terms; k++) {
-            const int is_result = has_result && k == 1;
+            const int is_result = f.has_result && k == 1;
             operand_names[k] = operand_names[k + 1] = names[is_result ? 0 : 1];
             f.program.input_type[k - 1] = is_result ? (uint8_t)out_type : terms->input_type[0];
             if (is_result)

@@ -33,7 +33,7 @@
 /* The minimum temporary memory of a program in such a call. */
 #define LEAST_ROOM (16 << 10)
 
-/* ---- Values -------------------------------------------------------------------------------- */
+/* ---- Values ---- */
 
 typedef struct job {
     int device;
@@ -387,7 +387,7 @@ out:
     return st;
 }
 
-/* ---- Reductions of host arrays ------------------------------------------------------------- */
+/* ---- Reductions of host arrays ---- */
 
 /* Rows of at least this size are worth a copy each. */
 #define LONG_ROW_NBYTES 1024

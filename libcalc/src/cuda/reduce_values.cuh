@@ -22,7 +22,7 @@ template <typename C> constexpr int MIN_BLOCKS = sizeof(C) == 16 ? 3 : 4;
 
 typedef mylib_reduce_args reduce_args;
 
-/* ---- Values -------------------------------------------------------------------------------- */
+/* ---- Values ---- */
 
 /* Combines two values by a call, to save code where memory is not the limit. */
 template <typename C> __device__ __noinline__ C combine_by_number(int reduction, C a, C b)
@@ -178,7 +178,7 @@ __device__ __forceinline__ void load_terms(const reduce_args &args, int k,
         x[i] = convert_bits<C>(args.input_type[k], args.narrow[k], low[i], high[i]);
 }
 
-/* ---- Places -------------------------------------------------------------------------------- */
+/* ---- Places ---- */
 
 __device__ __noinline__ const char *first_term(const reduce_args &args, int k, uint32_t output)
 {
@@ -283,7 +283,7 @@ struct row_tile {
     }
 };
 
-/* ---- Trees --------------------------------------------------------------------------------- */
+/* ---- Trees ---- */
 
 /*
  * Combines consecutive blocks pairwise: level[k] is the result of 2^k consecutive blocks, or
@@ -347,7 +347,7 @@ __device__ __forceinline__ void finish(const reduce_args &args, uint32_t output,
     ((C *)args.partial)[at] = value;
 }
 
-/* ---- Shares of warps and thread blocks ----------------------------------------------------- */
+/* ---- Shares of warps and thread blocks ---- */
 
 /* The terms of a warp or a thread block: those of blocks begin to end - 1 of an output. */
 struct share {

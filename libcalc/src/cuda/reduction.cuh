@@ -17,7 +17,7 @@ constexpr int ROWS = TERMS / LANES; /* of lanes in a block */
 constexpr int WARP = MYLIB_CUDA_WARP;
 constexpr unsigned ALL = 0xffffffff; /* threads of a warp */
 
-/* ---- Combining two values ------------------------------------------------------------------ */
+/* ---- Combining two values ---- */
 
 /* f(a, b) combines a with b; a has the earlier terms. */
 template <int R> struct combine {
@@ -89,7 +89,7 @@ template <int R, typename C> __device__ __forceinline__ C identity()
     }
 }
 
-/* ---- Trees --------------------------------------------------------------------------------- */
+/* ---- Trees ---- */
 
 /* Reduces values pairwise in place; the first one gets the result. */
 template <typename F, typename C>

@@ -17,7 +17,7 @@
 #include "fused.h"
 #endif
 
-/* ---- Checks -------------------------------------------------------------------------------- */
+/* ---- Checks ---- */
 
 /* Asks the driver whether memory that is not in the ledger is on the device. */
 static mylib_status check_foreign(int device, const char *name, const void *data)
@@ -70,7 +70,7 @@ mylib_status mylib_cuda_check_operands(int device, const char *const *names, int
     return MYLIB_OK;
 }
 
-/* ---- Single operations --------------------------------------------------------------------- */
+/* ---- Single operations ---- */
 
 /* A statement and the stream on which it is launched. */
 typedef struct launch {
@@ -104,7 +104,7 @@ mylib_status mylib_cuda_launch(const mylib_statement *s, mylib_layout *layout, v
     return MYLIB_OK;
 }
 
-/* ---- Pieces -------------------------------------------------------------------------------- */
+/* ---- Pieces ---- */
 
 /* A call, or a part of it. */
 typedef struct call {
@@ -138,7 +138,7 @@ static mylib_status run_with_temporaries(call *c, mylib_layout *layout, int plac
     return st;
 }
 
-/* ---- Statement by statement ---------------------------------------------------------------- */
+/* ---- Statement by statement ---- */
 
 /* The searches below are quadratic; skip them in longer programs. */
 #define MAX_SEARCHED 256
@@ -218,7 +218,7 @@ static mylib_status run_statements(void *context, mylib_layout *piece)
     return st;
 }
 
-/* ---- In one launch ------------------------------------------------------------------------- */
+/* ---- In one launch ---- */
 
 #ifdef MYLIB_CUDA_FUSED
 
@@ -301,7 +301,7 @@ static int try_fused(call *c, mylib_layout *layout, mylib_status *st_ret)
 
 #endif
 
-/* ---- Programs ------------------------------------------------------------------------------ */
+/* ---- Programs ---- */
 
 /* Returns the temporary memory of run_with_temporaries(). */
 static size_t temporary_nbytes(size_t room, int64_t count, int places, size_t size)
@@ -354,7 +354,7 @@ mylib_status mylib_cuda_map(int device, void *stream, const mylib_program *progr
     return mylib_cuda_enqueue(device, stream, program, layout, MYLIB_TEMPORARY_NBYTES);
 }
 
-/* ---- Small copies -------------------------------------------------------------------------- */
+/* ---- Small copies ---- */
 
 mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
                                     const mylib_copies *copies)
@@ -372,7 +372,7 @@ mylib_status mylib_cuda_copy_pieces(const mylib_array *dst, void *stream,
     return MYLIB_OK;
 }
 
-/* ---- Ranges -------------------------------------------------------------------------------- */
+/* ---- Ranges ---- */
 
 mylib_status mylib_cuda_arange(int device, void *stream, mylib_type type, int64_t n, char *out,
                                int64_t stride, const void *start, const void *step)

@@ -41,7 +41,7 @@ template <typename T> __device__ __forceinline__ void store_element(char *p, T v
     *(bits *)p = *(const bits *)&copy;
 }
 
-/* ---- Where a thread's elements are --------------------------------------------------------- */
+/* ---- Where a thread's elements are ---- */
 
 template <typename T> struct position {
     typedef strided<T> S;
@@ -148,7 +148,7 @@ __device__ __forceinline__ void find_groups(const mylib_strided_args &args, int 
         p[v] = address_of(args, k, here.column_of(args, v), here.row_of(args, v));
 }
 
-/* ---- Reading ------------------------------------------------------------------------------- */
+/* ---- Reading ---- */
 
 /* Moves words down by `by` places in a branch: most warps take the same one, and often none. */
 template <int N> __device__ __forceinline__ void move_down(uint32_t (&w)[N], int by)
@@ -569,7 +569,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
     }
 }
 
-/* ---- Writing ------------------------------------------------------------------------------- */
+/* ---- Writing ---- */
 
 template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
 {
@@ -652,7 +652,7 @@ __device__ __forceinline__ void write_strided(const mylib_strided_args &args, co
     scatter<R>(args, at, shared, acc);
 }
 
-/* ---- The kernel ---------------------------------------------------------------------------- */
+/* ---- The kernel ---- */
 
 template <typename T>
 __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
@@ -693,7 +693,7 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
         write_strided<typename real_of<T>::type>(args, at, shared, acc);
 }
 
-/* ---- Between images and planes --------------------------------------------------------------- */
+/* ---- Between images and planes ---- */
 
 /* Copies a vector of pixels: their channels are adjacent on one side, in planes on the other. */
 template <typename T, int CHANNELS>

@@ -112,7 +112,7 @@ typedef struct mylib_strided_args {
 void mylib_strided_init(mylib_strided_args *args, const mylib_statement *s,
                         const mylib_layout *layout);
 
-/* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
+/* ---- Arithmetic that host and GPU share ---- */
 
 /* Returns the bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_strided_row(const mylib_strided_args *p, int k, int32_t row)

@@ -94,7 +94,7 @@ static inline int64_t mylib_walk_step(const mylib_walk *w, int i, int64_t column
     return w->column_step[i] * column + w->row_step[i] * row;
 }
 
-/* ---- Arithmetic that host and GPU share ---------------------------------------------------- */
+/* ---- Arithmetic that host and GPU share ---- */
 
 MYLIB_DEVICE_FN int32_t mylib_divide(int32_t x, mylib_divider d)
 {

@@ -17,7 +17,7 @@
 #include "elementary/trigonometric.h"
 #include "scalar_ops.h"
 
-/* ---- Numbers of any exponent --------------------------------------------------------------- */
+/* ---- Numbers of any exponent ---- */
 
 #define LN_2_HI 0x1.62e42fefa39efp-1
 #define LN_2_LO 0x1.abc9e3b39803fp-56
@@ -101,7 +101,7 @@ MYLIB_FN t_c64 narrow_c128(t_c128 z) { return make_c64((float)z.re, (float)z.im)
         return narrow_c128(op##_c128(widen_c64(z))); \
     }
 
-/* ---- exp, sinh, cosh, sin, cos ------------------------------------------------------------- */
+/* ---- exp, sinh, cosh, sin, cos ---- */
 
 /* sin x and cos x, to about 2^-57; their signs are those of the functions. */
 MYLIB_FN t_sincos circular_sums(double x, t_turn turn)
@@ -213,7 +213,7 @@ DEFINE_COMPLEX_QUICK(cosh)
 DEFINE_COMPLEX_QUICK(sin)
 DEFINE_COMPLEX_QUICK(cos)
 
-/* ---- expm1, tan, tanh ---------------------------------------------------------------------- */
+/* ---- expm1, tan, tanh ---- */
 
 /* e^x - 1 for |x| <= 40, with a relative error of 2^-58. */
 MYLIB_FN t_dd expm1_dd(double x)
@@ -280,7 +280,7 @@ DEFINE_COMPLEX_QUICK(expm1)
 DEFINE_COMPLEX_QUICK(tanh)
 DEFINE_COMPLEX_QUICK(tan)
 
-/* ---- log, log2, log10, log1p --------------------------------------------------------------- */
+/* ---- log, log2, log10, log1p ---- */
 
 /*
  * a + x^2 + y^2 for |x|, |y| <= 2, with a relative error of 2^-100 however much it cancels.  The
@@ -402,7 +402,7 @@ DEFINE_COMPLEX_QUICK(log2)
 DEFINE_COMPLEX_QUICK(log10)
 DEFINE_COMPLEX_QUICK(log1p)
 
-/* ---- arcsin, arccos, arcsinh, arccosh ------------------------------------------------------ */
+/* ---- arcsin, arccos, arcsinh, arccosh ---- */
 
 /* sqrt(x^2 + y^2) for x >= 0, which is 0 or at least 2^-53, and y >= 0, both below 2^61. */
 MYLIB_FN_APART t_dd hypot_dd(t_dd x, double y)
@@ -495,7 +495,7 @@ DEFINE_COMPLEX_QUICK(arccos)
 DEFINE_COMPLEX_QUICK(arcsinh)
 DEFINE_COMPLEX_QUICK(arccosh)
 
-/* ---- arctanh, arctan ----------------------------------------------------------------------- */
+/* ---- arctanh, arctan ---- */
 
 /* x / (x^2 + y^2), x and y finite and one of them large. */
 MYLIB_FN_APART double real_of_reciprocal(double x, double y)

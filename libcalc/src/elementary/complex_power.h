@@ -15,7 +15,7 @@
 #include "elementary/complex.h"
 #include "elementary/power.h"
 
-/* ---- Complex numbers of twice the precision ------------------------------------------------ */
+/* ---- Complex numbers of twice the precision ---- */
 
 /* Products have an error of 16 u^2, relative to the modulus; u = 2^-53. */
 typedef struct t_wide {
@@ -44,7 +44,7 @@ MYLIB_FN t_wide wide_multiply_c128(t_wide a, double x, double y)
                      dd_add_parts(dd_multiply_f64(a.re, y), dd_multiply_f64(a.im, x)));
 }
 
-/* ---- log ----------------------------------------------------------------------------------- */
+/* ---- log ---- */
 
 /*
  * e^(x + iy) - 1 for |x + iy| <= 1.06, with an error of 2^-102: Taylor's series at 1/16 of the
@@ -145,7 +145,7 @@ MYLIB_FN_APART t_wide log_wide(t_c128 z)
     return make_wide(log_re, y == 0 && turns == 0 ? make_dd(y, 0) : log_im);
 }
 
-/* ---- power --------------------------------------------------------------------------------- */
+/* ---- power ---- */
 
 /* sin and cos of a sum. */
 MYLIB_FN_APART t_circular circular_dd(t_dd x)

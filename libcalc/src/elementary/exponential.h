@@ -159,7 +159,7 @@ MYLIB_FN double expm1_f64(double x)
     return x <= 0x1.62e42fefa39efp9 ? with_sign_of(result, x) : x + INFINITY_F64;
 }
 
-/* ---- f32 and f16 --------------------------------------------------------------------------- */
+/* ---- f32 and f16 ---- */
 
 /* INTEGER_MAGIC + 1023: the sum with n has 2^n in its last bits, shifted by 52. */
 #define EXPONENT_MAGIC 0x1.80000000003ffp52

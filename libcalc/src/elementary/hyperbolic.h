@@ -9,7 +9,7 @@
 #include "elementary/hypot.h"
 #include "elementary/logarithm.h"
 
-/* ---- sinh, cosh, tanh ---------------------------------------------------------------------- */
+/* ---- sinh, cosh, tanh ---- */
 
 /*
  * With x = n ln 2 + r, a = 2^(n - 1) and b = 2^(-n - 1), both times scale:
@@ -148,7 +148,7 @@ DEFINE_F16(sinh)
 DEFINE_NARROW(cosh)
 DEFINE_NARROW(tanh)
 
-/* ---- arcsinh, arccosh, arctanh ------------------------------------------------------------- */
+/* ---- arcsinh, arccosh, arctanh ---- */
 
 /* From 2^54 on, arcsinh x and arccosh x are log(1 + x) + ln 2, to 2^-59. */
 MYLIB_FN t_dd log1p_and_octave(t_dd u, int is_far)

@@ -5,7 +5,7 @@
 
 #include "trigonometric.h"
 
-/* ---- arctan2, and arctan(x) = arctan2(x, 1) ------------------------------------------------ */
+/* ---- arctan2, and arctan(x) = arctan2(x, 1) ---- */
 
 #define TAN_1_8_PI 0x1.a827999fcef32p-2
 #define TAN_3_8_PI 0x1.3504f333f9de6p1
@@ -219,7 +219,7 @@ MYLIB_FN t_f16 arctan2_f16(t_f16 y, t_f16 x)
     return f16_from_f64(arctan2_near(f64_from_f16(y), f64_from_f16(x)));
 }
 
-/* ---- arcsin and arccos --------------------------------------------------------------------- */
+/* ---- arcsin and arccos ---- */
 
 /* (arcsin s / s - 1) / z for z = s^2 <= 1/4; arcsin s gets a relative error of 2^-55.7. */
 MYLIB_FN double arcsin_polynomial(double z)

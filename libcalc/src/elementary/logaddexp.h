@@ -116,7 +116,7 @@ MYLIB_FN_IN_LINE t_dd logaddexp_wide(double x, double y)
     return make_dd(is_nan ? x + y : is_finite ? value.hi : m, is_finite ? value.lo : 0);
 }
 
-/* ---- f64 ----------------------------------------------------------------------------------- */
+/* ---- f64 ---- */
 
 /*
  * Within 0.55 ulp, and 0.9 where the result is below 2^-1000, since there a part of it may be
@@ -294,7 +294,7 @@ MYLIB_FN double logaddexp_f64(double x, double y)
     return logaddexp_is_hard_f64(x, y) ? logaddexp_hard_f64(x, y) : logaddexp_easy_f64(x, y);
 }
 
-/* ---- f32 and f16 --------------------------------------------------------------------------- */
+/* ---- f32 and f16 ---- */
 
 /* hi + lo, with |lo| <= |hi|, as one double that a rounding to f32 or f16 leaves correct. */
 MYLIB_FN double signed_to_odd(t_dd x)

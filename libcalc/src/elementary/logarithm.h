@@ -187,7 +187,7 @@ MYLIB_FN t_quick_f64 log1p_ordinary_f64(double x)
     return quick;
 }
 
-/* ---- f32 and f16 --------------------------------------------------------------------------- */
+/* ---- f32 and f16 ---- */
 
 /* log(1 + f) with a relative error of 2^-52. */
 MYLIB_FN double log1p_near_0(double f)

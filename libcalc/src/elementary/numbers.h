@@ -11,7 +11,7 @@
 #include "bits.h"
 #include "roots.h"
 
-/* ---- Fused multiply-add and square root ---------------------------------------------------- */
+/* ---- Fused multiply-add and square root ---- */
 
 #if defined(__CUDA_ARCH__)
 #define FMA(a, b, c) __fma_rn(a, b, c)
@@ -140,7 +140,7 @@ MYLIB_FN_IN_LINE double horner_3(double z, double p, double a, double b, double 
     return FMA(z, FMA(z, FMA(z, p, a), b), c);
 }
 
-/* ---- Selections, signs --------------------------------------------------------------------- */
+/* ---- Selections, signs ---- */
 
 #define SIGN_BIT_F64 0x8000000000000000
 #define BITS_OF_INFINITY_F64 0x7ff0000000000000
@@ -159,7 +159,7 @@ MYLIB_FN float with_sign_of_f32(float x, float y)
     return f32_of_bits((bits_of_f32(x) & 0x7fffffff) | (bits_of_f32(y) & 0x80000000));
 }
 
-/* ---- Integers in doubles ------------------------------------------------------------------- */
+/* ---- Integers in doubles ---- */
 
 /*
  * x + INTEGER_MAGIC, for |x| <= 2^51, is INTEGER_MAGIC + n with n the integer nearest to x, ties to
@@ -177,7 +177,7 @@ MYLIB_FN double double_of_integer(int64_t n)
 }
 MYLIB_FN double nearest_integer(double x) { return (x + INTEGER_MAGIC) - INTEGER_MAGIC; }
 
-/* ---- Exact sums and products; numbers of twice the precision ------------------------------- */
+/* ---- Exact sums and products; numbers of twice the precision ---- */
 
 /* hi + lo, with |lo| at most half an ulp of hi if not said otherwise. */
 typedef struct t_dd {
@@ -266,7 +266,7 @@ MYLIB_FN t_dd dd_sqrt(t_dd a)
 }
 MYLIB_FN t_dd dd_negative(t_dd a) { return make_dd(-a.hi, -a.lo); }
 
-/* ---- Rounding to odd ----------------------------------------------------------------------- */
+/* ---- Rounding to odd ---- */
 
 /*
  * hi + lo, hi > 0, |lo| <= ulp(hi) / 2: truncated, with the last bit set where that is inexact
@@ -285,7 +285,7 @@ MYLIB_FN double odd_sum(double hi, double lo)
     return with_sign_of(to_odd(magnitude(sum.hi), rest), sum.hi);
 }
 
-/* ---- Powers of 2 --------------------------------------------------------------------------- */
+/* ---- Powers of 2 ---- */
 
 /* 2^n as a double; -1022 <= n <= 1023. */
 MYLIB_FN double power_of_2(int64_t n) { return f64_of_bits((uint64_t)(n + 1023) << 52); }
@@ -315,7 +315,7 @@ MYLIB_FN double scale_sum(double hi, double lo, int64_t n)
     return f64_of_bits(exponent < 1 ? subnormal : large);
 }
 
-/* ---- f16 ----------------------------------------------------------------------------------- */
+/* ---- f16 ---- */
 
 /* Widens exactly.  A subnormal number becomes the last bits of a significand. */
 MYLIB_FN float widen_f16(t_f16 h)

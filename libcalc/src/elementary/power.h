@@ -93,7 +93,7 @@ MYLIB_FN int is_integer(double y) { return rint(y) == y; }
 DEFINE_POWER_SPECIAL(f32, float, uint32_t, rintf, 0x80000000)
 DEFINE_POWER_SPECIAL(f64, double, uint64_t, rint, SIGN_BIT_F64)
 
-/* ---- f64 ----------------------------------------------------------------------------------- */
+/* ---- f64 ---- */
 
 /*
  * Within 0.67 ulp: a half; 710 * 2^-65.3 = 2^-55.8 of the logarithm beside an ulp of at least
@@ -138,7 +138,7 @@ MYLIB_FN double power_f64(double x, double y)
     return y == 2 ? x * x : power;
 }
 
-/* ---- f32 and f16 --------------------------------------------------------------------------- */
+/* ---- f32 and f16 ---- */
 
 /*
  * |x|^y of f32 has a relative error of 2^-43.9 in double: 2^-50.7 of log |x|, also on a GPU, times

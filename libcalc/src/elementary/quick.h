@@ -80,7 +80,7 @@ MYLIB_FN t_ff odd_rest(float s, float s_lo, float z, float tail, float c3_hi, fl
     return make_ff(t, FMA_F32(s, q_lo, FMA_F32(s, q, -t)) + more);
 }
 
-/* ---- Logarithms ---------------------------------------------------------------------------- */
+/* ---- Logarithms ---- */
 
 /* Not 0 unless first <= bits < end. */
 MYLIB_FN uint32_t is_outside(uint32_t bits, uint32_t first, uint32_t end)
@@ -135,7 +135,7 @@ MYLIB_FN t_quick log1p_quick_f32(float x)
     return quick;
 }
 
-/* ---- tanh ---------------------------------------------------------------------------------- */
+/* ---- tanh ---- */
 
 /*
  * With |x| = n ln 2 / 2 + y, |y| <= ln 2 / 4, t = tanh y and w = 2^-n,
@@ -172,7 +172,7 @@ MYLIB_FN t_quick tanh_quick_f32(float x)
     return round_quick_as(q.hi, q.lo, x);
 }
 
-/* ---- arctan -------------------------------------------------------------------------------- */
+/* ---- arctan ---- */
 
 /*
  * With w = |x|, or 1 / |x| above 1, w = n / d, the angle is that of c, 0 or 13/32 or 1, and that of
@@ -209,7 +209,7 @@ MYLIB_FN t_quick arctan_quick_f32(float x)
     return round_quick_as(sum.hi, sum.lo + (first.lo + (base_lo + rest.lo)), x);
 }
 
-/* ---- cbrt ---------------------------------------------------------------------------------- */
+/* ---- cbrt ---- */
 
 /*
  * As cbrt_f64(): y is m^(-1/3) to 2^-22, t = m y^2, and the rest of a step of Newton's method is m

@@ -5,7 +5,7 @@
 
 #include "elementary/exponential.h"
 
-/* ---- cbrt ---------------------------------------------------------------------------------- */
+/* ---- cbrt ---- */
 
 /*
  * |x| = m 2^(3q) with 1 <= m < 8 and m = z 2^r, 1 <= z < 2: a polynomial of z and a power of
@@ -67,7 +67,7 @@ MYLIB_FN double cbrt_near(double x)
 }
 DEFINE_NARROW(cbrt)
 
-/* ---- erf ----------------------------------------------------------------------------------- */
+/* ---- erf ---- */
 
 /*
  * Below 7/8: x + x p(x^2) with |p| < 0.13; its term -3/8 x^2 is exact, and the rest is below 0.08.

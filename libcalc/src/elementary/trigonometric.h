@@ -9,7 +9,7 @@
 
 #include "numbers.h"
 
-/* ---- Reduction ----------------------------------------------------------------------------- */
+/* ---- Reduction ---- */
 
 #define TWO_OVER_PI 0x1.45f306dc9c883p-1
 #define HALF_PI_HI 0x1.921fb54442d18p+0
@@ -105,7 +105,7 @@ MYLIB_FN t_turn reduce_any(double x)
     return size == INFINITY_F64 ? nowhere : is_hard_turn(x) ? reduce_hard(size) : reduce_easy(size);
 }
 
-/* ---- sin and cos --------------------------------------------------------------------------- */
+/* ---- sin and cos ---- */
 
 /*
  * sin(r + tail) and cos(r + tail) for |r| <= pi/4, as sums that are not yet rounded: r and the
@@ -228,7 +228,7 @@ MYLIB_FN_APART float cos_hard_f32(float x)
 }
 DEFINE_TRIGONOMETRIC(cos)
 
-/* ---- tan ----------------------------------------------------------------------------------- */
+/* ---- tan ---- */
 
 /*
  * The sine and the cosine of r + tail, each as hi + lo with a relative error of about 2^-57: r^2
@@ -289,7 +289,7 @@ MYLIB_FN_APART float tan_hard_f32(float x)
 }
 DEFINE_TRIGONOMETRIC(tan)
 
-/* ---- Degrees: one product with a constant, as in NumPy --------------------------------------- */
+/* ---- Degrees: one product with a constant, as in NumPy ---- */
 
 MYLIB_FN double deg2rad_f64(double x) { return x * 0x1.1df46a2529d39p-6; }
 MYLIB_FN float deg2rad_f32(float x) { return x * 0x1.1df46ap-6f; }

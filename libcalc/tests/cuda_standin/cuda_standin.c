@@ -29,7 +29,7 @@
 #define TOTAL_NBYTES ((size_t)1 << 30) /* of each GPU */
 #define ALIGNMENT 256
 
-/* ---- Errors -------------------------------------------------------------------------------- */
+/* ---- Errors ---- */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that is shared below */
 static cuda_standin_counts counts;
@@ -147,7 +147,7 @@ const char *cudaGetErrorString(cudaError_t error)
     return "unrecognized error code";
 }
 
-/* ---- Devices ------------------------------------------------------------------------------- */
+/* ---- Devices ---- */
 
 static size_t used_nbytes[MYLIB_EMULATED_GPUS];
 static _Thread_local int current;
@@ -227,7 +227,7 @@ cudaError_t cudaMemGetInfo(size_t *free_nbytes, size_t *total_nbytes)
     return cudaSuccess;
 }
 
-/* ---- Streams that are there ---------------------------------------------------------------- */
+/* ---- Streams that are there ---- */
 
 struct CUstream_st {
     int device;
@@ -256,7 +256,7 @@ static cudaError_t check_stream(cudaStream_t stream)
             return stream_error_; \
     } while (0)
 
-/* ---- Memory -------------------------------------------------------------------------------- */
+/* ---- Memory ---- */
 
 struct CUmemPoolHandle_st {
     int device;
@@ -458,7 +458,7 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
     return cudaSuccess;
 }
 
-/* ---- Copies -------------------------------------------------------------------------------- */
+/* ---- Copies ---- */
 
 /* False for memory that begins in an allocation, or in a pinned part, and goes beyond it. */
 static int is_within(const void *ptr, size_t nbytes)
@@ -491,7 +491,7 @@ cudaError_t cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int f
     return cudaSuccess;
 }
 
-/* ---- Streams and events -------------------------------------------------------------------- */
+/* ---- Streams and events ---- */
 
 struct CUevent_st {
     int is_recorded, device;
@@ -585,7 +585,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     return set_error(event->is_recorded ? cudaSuccess : cudaErrorInvalidResourceHandle);
 }
 
-/* ---- The driver ---------------------------------------------------------------------------- */
+/* ---- The driver ---- */
 
 /* Stands for the part of libcuda.so.1 with which tests own streams and pinned memory themselves. */
 
