@@ -2,9 +2,9 @@
  * flags.h - this thread's floating-point flags (FE_INVALID and so on) and its mode, cheaply.
  *
  * The mode is how results are rounded, whether denormal numbers count as zeros, and which
- * exceptions trap.  Callers may have changed it (a library built with -ffast-math does so when it
- * is loaded).  So every entry point that computes enters the default mode and leaves it at the end.
- * That restores the caller's mode and keeps all flags, old and new.
+ * exceptions trap.  Callers may have changed it (a library built with -ffast-math does), so every
+ * entry point that computes enters the default mode.  At its end the caller's mode is back, and all
+ * flags, old and new, are kept.
  *
  * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.
  * The functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding

@@ -2,10 +2,9 @@
  * threads.c - the threads that help callers compute: one pool for the whole process.
  *
  * A caller opens a job, runs its tasks like every worker, closes it when no task is left, and waits
- * for the workers that are still running one.  Workers join the job that has waited longest. A
- * caller computes alone while all workers are busy, so no caller waits for a free thread, and
- * concurrent callers share the workers.  The pool starts workers when a job first needs them and
- * keeps them.  A worker without a job spins for a moment, then sleeps.
+ * for the workers that still run one.  Workers join the job that has waited longest; a caller
+ * computes alone while all are busy.  The pool starts workers when a job first needs them.  A
+ * worker without a job spins for a moment, then sleeps.
  */
 #include <pthread.h>
 #include <sched.h>

@@ -2,9 +2,8 @@
  * interpreter.cuh - shared by the kernels: conversions, the table as types, and one step of a
  * computation.
  *
- * A kernel interprets statements: one step at a time for all elements of a thread, which it holds
- * in registers.  Each element type and kind of layout has a kernel.  The switch over opcodes is
- * expanded from the table; its branch is uniform, and memory traffic hides its cost.
+ * A kernel interprets statements: one step at a time for all elements of a thread, in registers.
+ * The switch over opcodes is expanded from the table; memory traffic hides its cost.
  *
  * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
  * strided.cu     operands of any strides

@@ -2,24 +2,15 @@
  * reduce.cu - reductions of GPU memory, in the order of mylib.h: combines partial results, and
  * picks the kernel.
  *
- * Values are carried in one of six types (reduce_values.cuh).  Two kernels take dense memory:
+ * Values are carried in one of six types (reduce_values.cuh).  Each kernel has a file:
  *
- * - short: many outputs of few contiguous terms; a thread block copies a tile of rows to shared
- *   memory, where a few threads reduce each of them (reduce_short.cuh);
- * - integers: along runs or across outputs.  The order of integers does not matter, so a thread
- *   takes vectors, or elements that lie apart, and combines them one by one (reduce_integers.cuh).
- *
- * Four kernels reduce blocks of MYLIB_BLOCK_TERMS:
- *
- * - rows: one run of terms, or long ones, of the carrying type or of f16; a warp reduces a block
- *   (reduce_rows.cuh);
- * - lanes: terms of any type and strides; each thread of a thread block is a lane
- *   (reduce_lanes.cuh);
- * - columns: many adjacent outputs; a thread has one output, or 16 bytes of outputs in the carrying
- *   type, adjacent or spaced by the width of the thread block; it walks the pairwise tree over the
- *   lanes depth first, which keeps few values alive (reduce_columns.cuh);
- * - transposed: neighbours in memory are terms of one output that are far apart in their order; a
- *   thread has a run of terms, adjacent to that of its neighbour (reduce_transposed.cuh).
+ * - short: many outputs of few contiguous terms, in tiles of shared memory;
+ * - integers: along runs or across outputs; their order does not matter;
+ * - rows: one run of terms, or long ones; a warp reduces a block of MYLIB_BLOCK_TERMS;
+ * - lanes: terms of any type and strides; each thread of a thread block is a lane;
+ * - columns: many adjacent outputs; a thread walks the tree over the lanes depth first, which keeps
+ *   few values alive;
+ * - transposed: neighbours in memory are terms of one output that are far apart in their order.
  *
  * A warp or thread block reduces an aligned group of 2^k blocks: a whole subtree of the pairwise
  * tree over the blocks.  A second launch combines the groups of an output; a few groups of lanes

@@ -6,9 +6,8 @@
  * (fused.h).  The values of any other program go to temporary memory and are reduced from there:
  * some outputs at a time, with all of their terms, or some terms of some outputs.
  *
- * Each piece of host arrays is copied to the GPU first, in memory order.  Repeated elements are
- * copied once; a single element for all is an argument of the launches.  If the program is a copy,
- * its input is copied straight to the memory for the values, unless its rows are too short.
+ * Each piece of host arrays is copied to the GPU first, in memory order, repeated elements once.
+ * If the program is a copy, it goes straight to the memory for the values, but not in short rows.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -104,7 +104,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     const char *const base = first_term(args, 0, output) + part * sizeof(C);
     const char *const start = base + offset_of(args.walk[0], place_of_term(args, first));
 
-    /* Terms of a window before `end` belong to the block that ends; none are needed from stop on. */
+    /* Terms of a window before `end` belong to the block that ends; none is needed from stop on. */
     const int shift = (int)(first % TERMS), end = TERMS - shift;
     const int64_t stop = !is_run ? -TERMS : is_last ? run : (first + run) / TERMS * TERMS - first;
     const bool is_cut = run % TERMS != 0;

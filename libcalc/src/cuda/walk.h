@@ -8,9 +8,8 @@
  * columns or row_step rows apart, the same for all threads.  Tiles may be kept within a slice, the
  * rows along the innermost row dimension: these lie at equal distances.
  *
- * Operations over any strides (strided.h) and programs (fused.h) hold a walk, and strides.  In the
- * former a thread has groups of elements, which may be vectors, and columns are 32-bit; in the
- * latter it has single elements, and columns are 64-bit.
+ * Operations over any strides (strided.h) and programs (fused.h) hold a walk.  In the former a
+ * thread has groups of elements and columns are 32-bit; in the latter single ones, and 64-bit.
  */
 #pragma once
 
