@@ -146,6 +146,26 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
             arrays=vectors("a", type_, terms, n, n),
             tolerance=1e-6,
         )
+    for type_, tolerance in (("f4", 1e-4), ("f8", 1e-12)):
+        n = math.isqrt(nbytes // np.dtype(type_).itemsize // 3)
+        yield GpuCase(
+            "gpu layouts",
+            f"mean of 3 terms along axis 0 {type_}",
+            goals=no_slower,
+            statement="xp.mean(a, axis=0)",
+            arrays=vectors("a", type_, 3, n, n),
+            tolerance=1e-6,
+        )
+        n = math.isqrt(nbytes // np.dtype(type_).itemsize)
+        for rows in (n, n - n // 3):
+            yield GpuCase(
+                "gpu layouts",
+                f"sum of a transposed matrix, {rows} rows {type_}",
+                goals=no_slower,
+                statement="xp.sum(a.T)",
+                arrays=vectors("a", type_, rows, n),
+                tolerance=tolerance,
+            )
     planes = (images, 3, *shape[1:3])
     for name, given, text, permuted in (
         ("to planes", shape, "xp.moveaxis(a, 3, 1)", "a.permute(0, 3, 1, 2)"),

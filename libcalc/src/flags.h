@@ -7,8 +7,8 @@
  * flags, old and new, are kept.
  *
  * On x86-64 all arithmetic is SSE's, whose flags are bits of one register with the values of FE_*.
- * The functions of <fenv.h> also save and restore the x87 unit, which takes longer than adding
- * small arrays, and they do not cover the mode for denormal numbers.
+ * The functions of <fenv.h> also save and restore the x87 unit, which is slow, and leave out the
+ * mode for denormal numbers.
  */
 #pragma once
 

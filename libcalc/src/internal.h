@@ -517,9 +517,8 @@ void mylib_copy_strided(size_t size, int64_t n, char *dst, int64_t dst_stride, c
 
 /*
  * Runs `statement` for n elements, two at a time: element i is i steps from the pointers, which
- * `advance` moves by two steps; n counts down.  A pointer's steps depend on each other, and one
- * step for each element would take longer than a load and a store.  Both steps are written out, so
- * that compilers can make them one vector.
+ * `advance` moves by two steps; n counts down.  Both steps are written out, so that compilers can
+ * make them one vector.
  */
 #define IN_PAIRS(n, statement, advance) \
     UNROLLED for (; (n) >= 2; (n) -= 2, advance) \

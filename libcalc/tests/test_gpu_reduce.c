@@ -294,7 +294,8 @@ static void test_transposed(rng *r)
             stride = stride * c.in.shape[d] + rng_below(r, 3) * test_size(stored);
         }
         place_results(&c);
-        run_case(&c, r, "transposed");
+        if (c.in.span < 100 << 20)
+            run_case(&c, r, "transposed");
     }
 }
 

@@ -11,8 +11,7 @@
 #if !defined(__F16C__)
 /*
  * Widens exactly: shifts the fields, and a multiplication by 2^112 corrects the exponent's bias,
- * even of subnormals.  Infinity and NaN get the largest exponent.  (widen_f16() of
- * elementary/numbers.h would be scalar code here, where exceptions matter.)
+ * even of subnormals.  Infinity and NaN get the largest exponent.
  */
 static inline float f32_from_bits16(uint32_t h)
 {

@@ -60,8 +60,8 @@ static ALWAYS_INLINE __m512d horner_3_lanes(__m512d z, __m512d p, double a, doub
 }
 
 /*
- * n / d and, for x >= 0, the square root of x, with relative errors of 2^-42 and 2^-40.  They
- * improve an estimate of 14 bits, in a third of the time of the exact instructions or less.
+ * n / d and, for x >= 0, the square root of x, from an estimate of 14 bits, with relative errors of
+ * 2^-42 and 2^-40.
  */
 static ALWAYS_INLINE __m512d quotient_of_lanes(__m512d n, __m512d d)
 {

@@ -117,10 +117,9 @@ KERNEL(remainder_blocks_f16) { half_kernel(remainder_blocks_f32, 1, 0, n, out, s
 #define PACK_NBYTES (PACK_BLOCK * 16)
 
 /*
- * Runs a kernel over contiguous copies of strided operands, block by block.  For operations that
- * are vector code only on contiguous operands, that is faster than one element at a time.  Operands
- * that are contiguous or a single number are used in place.  Elements of the inputs have w bytes,
- * those of the output wo.  Rows of fewer than `least` elements are not worth it.
+ * Runs a kernel over contiguous copies of strided operands, block by block.  Operands that are
+ * contiguous or a single number are used in place.  Elements of the inputs have w bytes, those of
+ * the output wo.  Rows of fewer than `least` elements are not worth it.
  */
 static void packed_kernel(mylib_kernel *kernel, ptrdiff_t least, int binary, ptrdiff_t wo,
                           ptrdiff_t w, ptrdiff_t n, char *out, ptrdiff_t so, const char *a,

@@ -10,8 +10,8 @@ namespace
 
 /*
  * The thread blocks of a cluster compute the parts of an output.  The first block's shared memory
- * has a slot for the result of each part, and a barrier that counts arriving bytes.  This needs no
- * other memory and no fence, and the other blocks may exit early.  Requires CUDA 12.1.
+ * has a slot for the result of each part, and a barrier that counts arriving bytes.  The other
+ * blocks may exit early.  Requires CUDA 12.1.
  */
 #if CUDART_VERSION >= 12010
 #define HAS_CLUSTERS 1

@@ -13,10 +13,8 @@ namespace
 /* ---- One operation ---- */
 
 /*
- * Computes a single operation, a selection or a conversion.  These are memory-bound, so every
- * instruction beside loads and stores counts: this kernel interprets only the operation.  It loads
- * operands of the computed type first; the others are located and converted while those loads are
- * in flight.
+ * Computes a single operation, a selection or a conversion.  It loads operands of the computed type
+ * first; the others are located and converted while those loads are in flight.
  */
 template <typename T> struct contiguous {
     /* At full occupancy, one vector in flight for each operand keeps the memory busy. */

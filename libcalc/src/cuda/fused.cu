@@ -86,8 +86,7 @@ extern __shared__ uint4 fused_shared[];
 
 /*
  * Returns this thread's slot of a register in shared memory; its next group is blockDim.x further
- * on.  Spare slots follow the registers, for operations that are calls: values stay there during a
- * call, because calls preserve few hardware registers.
+ * on.  Spare slots follow, where values stay during calls, which preserve few hardware registers.
  */
 template <int WAY> __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
 {

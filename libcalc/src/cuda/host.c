@@ -189,8 +189,8 @@ static void clear_words(uint64_t *words, int count)
 
 /*
  * Waits for words of cleared memory, which a kernel on 'stream' writes, and moves their values
- * together, to the begin of the memory.  Polling sees them microseconds before the driver's wait
- * ends; that follows for long work, and reports errors.
+ * together, to the begin of the memory.  The driver's wait follows for long work, and reports
+ * errors.
  */
 static mylib_status wait_for_words(uint64_t *words, int count, void *stream)
 {

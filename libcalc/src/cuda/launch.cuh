@@ -1,9 +1,8 @@
 /*
  * launch.cuh - launches kernels, early where the GPU can.
  *
- * Early: the GPU prepares the kernel while the one before it in the stream ends.  On an H200 the
- * call then returns after 3.7 us, not 4.4.  Every kernel launched so begins with
- * wait_for_previous().
+ * Early: the GPU prepares the kernel while the one before it in the stream ends.  Every kernel
+ * launched so begins with wait_for_previous().
  */
 #pragma once
 

@@ -216,9 +216,8 @@ static void count_out(int device, size_t nbytes) { atomic_fetch_sub(&used_nbytes
 
 /*
  * Spare memory: small blocks that were freed on the default stream.  Later work on that stream runs
- * after everything that used them, so an allocation of the same size there can reuse one.  Asking
- * the pool takes longer than all other work for a small array.  Only the default stream has spares:
- * others may be destroyed before their blocks, or differ between threads.
+ * after everything that used them, so an allocation of the same size there can reuse one.  Other
+ * streams have no spares: they may be destroyed before their blocks, or differ between threads.
  */
 #define SPARE_PIECES 8 /* of each GPU */
 #define SPARE_NBYTES (1 << 20)

@@ -31,8 +31,7 @@
 #define LEAST_ROW_NBYTES 64
 /* Parts of each output that a thread combines before it is worth another launch. */
 #define MOST_PARTS 16
-/* Bytes, and terms of a run, that are worth the kernel for transposed terms: in shorter runs few
- * blocks end.  With fewer thread blocks multiprocessors would idle. */
+/* The minimum for transposed terms: bytes, terms of a run, and thread blocks. */
 #ifndef LEAST_TRANSPOSED_NBYTES
 #define LEAST_TRANSPOSED_NBYTES (24 << 20)
 #endif
@@ -380,10 +379,8 @@ static int max_cluster(int device)
 }
 
 /*
- * Uses a cluster of thread blocks for each output that fits one.  It also combines the parts, which
- * saves the second launch: 3.6 us on an H200.  A thread block takes one or two blocks of terms in
- * turn; a second round of loads costs about 1 us.  If the warps of one thread block can take all
- * terms, and these are contiguous, there is no cluster.
+ * Uses a cluster of thread blocks for each output that fits one, which needs no second launch.  If
+ * the warps of one thread block can take all terms, and these are contiguous, there is no cluster.
  */
 static void choose_cluster(int device, mylib_reduce_args *args)
 {

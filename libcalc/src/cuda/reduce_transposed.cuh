@@ -85,8 +85,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                   "a row of memory");
     const F f(args.reduction);
     const C absent = identity<F::REDUCTION, C>();
-    __shared__ C
-        begun[LANES << SIDE_BITS]; /* the lanes of the blocks that do not end in a window */
+    /* The lanes of blocks that do not end in a window. */
+    __shared__ C begun[LANES << SIDE_BITS];
     __shared__ C waits[(SIDE_BITS - 1) * THREADS], room[THREADS];
     /* 2^steps threads have a run each; 2^bits share its lanes. */
     const int steps = args.width_bits, bits = STEPS - steps;

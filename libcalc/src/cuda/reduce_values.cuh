@@ -79,8 +79,7 @@ template <typename C, typename S> __host__ __device__ constexpr bool widens()
 }
 
 /*
- * Converts a term of any stored type, given by its bits, to the program's type and then to C.  Not
- * inlined: its cases take a kilobyte of code.
+ * Converts a term of any stored type, given by its bits, to the program's type and then to C.
  *
  * C holds every number of a narrower integer type, and has the same signedness.  An integer wraps
  * in the narrower type; a float becomes the nearest number of C (NaN the lowest), then the nearest
