@@ -471,10 +471,12 @@ static int choose_transposed(mylib_reduce_args *args)
     const int dims = args->ndim - args->kept_ndim, is_complex = args->carrier >= MYLIB_C64;
     const int64_t *strides = args->in_strides[0], size = args->input_size[0];
     int near = args->kept_ndim;
-    if (args->inputs != 1 || args->outputs * args->terms * size < LEAST_TRANSPOSED_NBYTES ||
+    const int is_half = size == 2; /* slower for each byte */
+    if (args->inputs != 1 ||
+        args->outputs * args->terms * size < LEAST_TRANSPOSED_NBYTES * (is_half ? 3 : 1) ||
         dims < 2 || dims > MYLIB_REDUCED_NDIM || args->carrier <= MYLIB_U64 ||
         args->reduction == MYLIB_PROD || (is_complex && args->reduction != MYLIB_SUM) ||
-        !(args->is_stored_as_carrier[0] || (size == 2 && is_widened(args, 0))))
+        !(args->is_stored_as_carrier[0] || (is_half && is_widened(args, 0))))
         return 0;
     for (int d = near + 1; d < args->ndim; d++)
         if (args->shape[d] > 1 && llabs(strides[d]) < llabs(strides[near]))
@@ -483,7 +485,7 @@ static int choose_transposed(mylib_reduce_args *args)
     for (int d = near + 1; d < args->ndim; d++)
         args->run *= args->shape[d];
     const int64_t runs = args->terms / args->run;
-    if (near == args->ndim - 1 || args->run < LEAST_TRANSPOSED_RUN * (size == 2 ? 2 : 1) ||
+    if (near == args->ndim - 1 || args->run < LEAST_TRANSPOSED_RUN * (is_half ? 2 : 1) ||
         args->shape[near] < MYLIB_TRANSPOSED_NBYTES / size || strides[near] == 0 ||
         llabs(strides[near]) > 2 * size || args->blocks > INT32_MAX ||
         runs * args->outputs > INT32_MAX ||

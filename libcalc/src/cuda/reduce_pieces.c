@@ -20,8 +20,8 @@
 #endif
 
 /*
- * The GPU memory of a call that reduces host arrays.  If the GPU has less, the call tries again with
- * less, down to one byte for each term of a block, which gives the smallest pieces.
+ * The GPU memory of a call that reduces host arrays.  With less, a call tries again, down to one
+ * byte for each term of a block, which gives the smallest pieces.
  */
 #ifndef MYLIB_STREAMED_NBYTES
 #define MYLIB_STREAMED_NBYTES (560 << 20) /* 512 MiB of elements, and their overhead */

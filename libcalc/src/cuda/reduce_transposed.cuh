@@ -36,16 +36,16 @@ template <typename F, typename C> __device__ __forceinline__ C negate_if(bool is
 
 /*
  * Loads two lanes of a window, `row` and the other; terms that are not among `from` to `to` - 1
- * become the identity element.  ALL: none is absent.
+ * become the identity element.
  */
-template <typename F, bool ALL, typename C>
+template <typename F, typename C>
 __device__ __forceinline__ void load_pair(const reduce_args &args,
                                           const char *const (&p)[PAIR_TERMS], int row, int from,
                                           int to, C (&x)[PAIR_TERMS])
 {
     const C absent = identity<F::REDUCTION, C>();
     const auto is_there = [&](int i) {
-        return ALL || (unsigned)(row + i * PAIR_APART - from) < (unsigned)(to - from);
+        return (unsigned)(row + i * PAIR_APART - from) < (unsigned)(to - from);
     };
     if (std::is_same<C, t_f32>::value && args.input_type[0] == MYLIB_F16) {
         uint16_t bits[PAIR_TERMS] = {};
@@ -92,6 +92,8 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
     const int steps = args.width_bits, bits = STEPS - steps;
     const int side = threadIdx.x & ((1 << steps) - 1), sub = threadIdx.x >> steps;
     const bool is_complex = args.carrier >= MYLIB_C64;
+    const bool is_plain =
+        args.op == 0 && args.reduction != MYLIB_MIN && args.input_type[0] != MYLIB_F16;
 
     const uint32_t tile = blockIdx.x % (uint32_t)args.tiles,
                    rest = blockIdx.x / (uint32_t)args.tiles;
@@ -134,10 +136,13 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                 find_terms(args, 0, base - args.lead_nbytes, first + at + row + args.lead_terms,
                            PAIR_TERMS, p);
             }
-            if (from == 0 && to == TERMS)
-                load_pair<F, true>(args, p, row, from, to, x);
-            else
-                load_pair<F, false>(args, p, row, from, to, x);
+            if (is_plain && from == 0 && to == TERMS) {
+#pragma unroll
+                for (int i = 0; i < PAIR_TERMS; i++)
+                    x[i] = __ldcs((const C *)p[i]);
+            } else {
+                load_pair<F>(args, p, row, from, to, x);
+            }
 #pragma unroll
             for (int j = 0; j < 2; j++) {
                 const int lane = row + j * PAIR_APART, ended = (end - lane + LANES - 1) / LANES;
