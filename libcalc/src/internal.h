@@ -567,7 +567,7 @@ typedef struct mylib_terms {
     int inputs;
     uint8_t input_type[2];
     uint8_t op;   /* MYLIB_OP_square or MYLIB_OP_absolute, or 0 */
-    int *is_mean; /* NULL, or tells to divide sums by their terms; whoever does so clears it */
+    int *is_mean; /* NULL, or: divide sums by their number of terms; who does so clears it */
 } mylib_terms;
 
 /*

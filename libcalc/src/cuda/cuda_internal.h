@@ -303,7 +303,7 @@ typedef struct mylib_reduce_args {
     int32_t right, down; /* see mylib_reduce_walk */
     mylib_reduce_walk walk[2];
     int64_t parts_of_run; /* integers */
-    /* transposed: the terms of a run, its windows, and what makes the terms before it numbers */
+    /* transposed: the terms of a run, its windows, and what numbers the terms before the first */
     int64_t run, windows, lead_terms, lead_nbytes;
     int32_t is_run_linear, shares; /* transposed: a run is one dimension; shares of its windows */
     int64_t group; /* blocks, parts, windows or integers that one warp or block takes */
