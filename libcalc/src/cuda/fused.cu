@@ -33,15 +33,15 @@ constexpr bool HAS_FUNCTIONS =
 
 /* Elements of a group (16 bytes); groups of a thread; elements of a thread. */
 template <typename T> constexpr int G = MYLIB_FUSED_GROUP(sizeof(T));
-template <int WAY>
+template <typename T, int WAY>
 constexpr int GROUPS = WAY == FLAT_LONG     ? MYLIB_FUSED_LONG_GROUPS
                        : WAY == FLAT_CHAIN  ? MYLIB_FUSED_CHAIN_GROUPS
+                       : HAS_FUNCTIONS<WAY> ? MYLIB_FUSED_FUNCTION_GROUPS(sizeof(T), HAS_CALLS<WAY>)
                        : IS_FLAT<WAY>       ? MYLIB_FUSED_FLAT_GROUPS
-                       : HAS_FUNCTIONS<WAY> ? MYLIB_FUSED_FUNCTION_GROUPS
                                             : MYLIB_FUSED_SPACED_GROUPS;
 template <typename T>
 constexpr bool IS_REAL = number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64;
-template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<WAY>;
+template <typename T, int WAY> constexpr int N = G<T> *GROUPS<T, WAY>;
 
 /* The elements of a thread. */
 struct spaced_position { /* the first one, and how many exist */
@@ -65,9 +65,9 @@ __device__ __forceinline__ char *first_of(const fused_args &args, const spaced_p
  * Returns the index of a thread's first group; the next one is blockDim.x further on.  Recomputed
  * at each use: it would hold registers.
  */
-template <int WAY> __device__ __forceinline__ int64_t first_group()
+template <typename T, int WAY> __device__ __forceinline__ int64_t first_group()
 {
-    const uint32_t groups = blockDim.x * (uint32_t)GROUPS<WAY>;
+    const uint32_t groups = blockDim.x * (uint32_t)GROUPS<T, WAY>;
     return (int64_t)blockIdx.x * groups + (uint32_t)anew(threadIdx.x);
 }
 
@@ -79,7 +79,7 @@ template <typename T> __device__ __forceinline__ int group_step(int size)
 template <typename T, int WAY>
 __device__ __forceinline__ int64_t elements_left(const fused_args &args)
 {
-    return args.columns - first_group<WAY>() * G<T>;
+    return args.columns - first_group<T, WAY>() * G<T>;
 }
 
 extern __shared__ uint4 fused_shared[];
@@ -88,23 +88,24 @@ extern __shared__ uint4 fused_shared[];
  * Returns this thread's slot of a register in shared memory; its next group is blockDim.x further
  * on.  Spare slots follow, where values stay during calls, which preserve few hardware registers.
  */
-template <int WAY> __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
+template <typename T, int WAY>
+__device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
 {
     if (HAS_CALLS<WAY>) /* across calls the address would be spilled: recompute it */
         own = fused_shared + (uint32_t)anew(threadIdx.x);
-    return (uint4 *)own + number * (int)(GROUPS<WAY> * blockDim.x);
+    return (uint4 *)own + number * (int)(GROUPS<T, WAY> * blockDim.x);
 }
 
 /* Returns the masks of all threads, which lie after all registers. */
-template <int WAY> __device__ __forceinline__ uint32_t *masks_of(const fused_args &args)
+template <typename T, int WAY> __device__ __forceinline__ uint32_t *masks_of(const fused_args &args)
 {
-    const int slots = (args.registers + args.spare) * GROUPS<WAY>;
+    const int slots = (args.registers + args.spare) * GROUPS<T, WAY>;
     return (uint32_t *)(fused_shared + slots * (int)blockDim.x);
 }
 /* Returns the thread's mask; recomputed at each use. */
-template <int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
+template <typename T, int WAY> __device__ __forceinline__ uint32_t *mask_of(const fused_args &args)
 {
-    return masks_of<WAY>(args) + anew(threadIdx.x);
+    return masks_of<T, WAY>(args) + anew(threadIdx.x);
 }
 
 /* The inputs that a thread of a long program keeps. */
@@ -124,14 +125,14 @@ template <typename T, int WAY>
 __device__ __forceinline__ void read_place(const uint4 *place, T (&x)[N<T, WAY>])
 {
 #pragma unroll
-    for (int v = 0; v < GROUPS<WAY>; v++)
+    for (int v = 0; v < GROUPS<T, WAY>; v++)
         *(uint4 *)&x[v * G<T>] = place[v * blockDim.x];
 }
 template <typename T, int WAY>
 __device__ __forceinline__ void write_place(uint4 *place, const T (&x)[N<T, WAY>])
 {
 #pragma unroll
-    for (int v = 0; v < GROUPS<WAY>; v++)
+    for (int v = 0; v < GROUPS<T, WAY>; v++)
         place[v * blockDim.x] = *(const uint4 *)&x[v * G<T>];
 }
 
@@ -185,16 +186,16 @@ __device__ __forceinline__ void load_input(const fused_args &args, int input,
                 x[i] = load_element<S>(p);
     } else {
         typedef typename bits_of<sizeof(S) * G<T>>::type group;
-        const char *p = args.data[1 + input] + first_group<WAY>() * (int)(G<T> * sizeof(S));
+        const char *p = args.data[1 + input] + first_group<T, WAY>() * (int)(G<T> * sizeof(S));
         const int step = group_step<T>(sizeof(S));
         if (at.is_full) {
 #pragma unroll
-            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+            for (int v = 0; v < GROUPS<T, WAY>; v++, p += step)
                 *(group *)&x[v * G<T>] = *(const group *)p;
         } else {
             const int64_t left = elements_left<T, WAY>(args), apart = step / (int)sizeof(S);
 #pragma unroll
-            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+            for (int v = 0; v < GROUPS<T, WAY>; v++, p += step)
 #pragma unroll
                 for (int i = 0; i < G<T>; i++)
                     if (v * apart + i < left)
@@ -263,11 +264,11 @@ __device__ __forceinline__ void read_by_call(const fused_args &args, int input,
                                              const position<WAY> &at, uint4 *own, T (&x)[N<T, WAY>],
                                              T (&other)[N<T, WAY>])
 {
-    uint4 *place = place_of<WAY>(own, args.registers + 1);
-    write_place<T, WAY>(place_of<WAY>(own, args.registers), other);
+    uint4 *place = place_of<T, WAY>(own, args.registers + 1);
+    write_place<T, WAY>(place_of<T, WAY>(own, args.registers), other);
     convert_spaced<T, WAY>(args.input_type[input], first_of(args, at, 1 + input),
                            args.step[1 + input], at.count, place);
-    read_place<T, WAY>(place_of<WAY>(own, args.registers), other);
+    read_place<T, WAY>(place_of<T, WAY>(own, args.registers), other);
     read_place<T, WAY>(place, x);
 }
 
@@ -294,15 +295,15 @@ read_operand(const fused_args &args, int operand, const position<WAY> &at,
     }
     if (operand < MYLIB_FUSED_REGISTER) {
         if constexpr (WAY == STREAMED)
-            read_place<T, WAY>(place_of<WAY>(own, args.registers), x);
+            read_place<T, WAY>(place_of<T, WAY>(own, args.registers), x);
         else
             load_input<T>(args, operand - MYLIB_FUSED_DIRECT, at, x);
     } else if (operand < MYLIB_FUSED_CONSTANT) {
-        read_place<T, WAY>(place_of<WAY>(own, operand - MYLIB_FUSED_REGISTER), x);
+        read_place<T, WAY>(place_of<T, WAY>(own, operand - MYLIB_FUSED_REGISTER), x);
     } else if (operand < MYLIB_FUSED_CONVERTED) {
         uint4 value = *(const uint4 *)args.constant[operand - MYLIB_FUSED_CONSTANT];
 #pragma unroll
-        for (int v = 0; v < GROUPS<WAY>; v++)
+        for (int v = 0; v < GROUPS<T, WAY>; v++)
             *(uint4 *)&x[v * G<T>] = value;
     } else if constexpr (HAS_CALLS<WAY>) {
         read_by_call(args, operand - MYLIB_FUSED_CONVERTED, at, own, x, other);
@@ -343,8 +344,8 @@ template <typename T, int WAY>
 __device__ __forceinline__ void call_with(const fused_args &args, int opcode, const uint4 *own,
                                           T (&x)[N<T, WAY>], const T (&y)[N<T, WAY>])
 {
-    uint4 *place = place_of<WAY>(own, args.registers);
-    uint4 *other = place_of<WAY>(own, args.registers + 1);
+    uint4 *place = place_of<T, WAY>(own, args.registers);
+    uint4 *other = place_of<T, WAY>(own, args.registers + 1);
     write_place<T, WAY>(place, x);
     write_place<T, WAY>(other, y);
     call_costly<T, WAY>(opcode, place, other);
@@ -357,6 +358,50 @@ __device__ __forceinline__ void call_with(const fused_args &args, int opcode, co
  */
 enum { EASY, ANY };
 
+template <typename T, int N, typename F>
+__device__ __forceinline__ void apply_one_by_one(T (&x)[N], const T (&y)[N], F f)
+{
+#pragma unroll 1
+    for (int i = 0; i < N; i++)
+        x[i] = f(x[i], y[i]);
+}
+
+/* Operations whose code is long, or as rare as it is long beside functions. */
+template <int OP, int WAY>
+constexpr bool HAS_LONG_CODE = OP == MYLIB_OP_fmod ||
+                               (HAS_FUNCTIONS<WAY> &&
+                                (OP == MYLIB_OP_divide || OP == MYLIB_OP_sqrt ||
+                                 OP == MYLIB_OP_reciprocal || OP == MYLIB_OP_nextafter));
+
+/*
+ * Computes x[i] = f(x[i], y[i]) for some elements at a time, where all of them would need too many
+ * registers or much code.  They take turns in the first places.
+ */
+template <int AT_ONCE, typename T, int N, typename F>
+__device__ __forceinline__ void apply_in_turn(T (&x)[N], const T (&y)[N], F f)
+{
+    if constexpr (N <= AT_ONCE) {
+#pragma unroll
+        for (int i = 0; i < N; i++)
+            x[i] = f(x[i], y[i]);
+    } else {
+        T b[N], own[AT_ONCE];
+        memcpy(b, y, sizeof b);
+#pragma unroll 1
+        for (int done = 0; done < N; done += AT_ONCE) {
+#pragma unroll
+            for (int i = 0; i < AT_ONCE; i++)
+                own[i] = f(x[i], b[i]);
+#pragma unroll
+            for (int i = 0; i < N - AT_ONCE; i++) {
+                x[i] = x[i + AT_ONCE];
+                b[i] = b[i + AT_ONCE];
+            }
+            memcpy(x + N - AT_ONCE, own, sizeof own);
+        }
+    }
+}
+
 /* Computes x[i] = opcode(x[i], y[i]); returns false for operations that are calls. */
 template <int WAY, int WHICH, typename T, int N>
 __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)[N], bool &is_hard)
@@ -364,22 +409,30 @@ __device__ __forceinline__ bool step_in_line(int opcode, T (&x)[N], const T (&y)
     switch (opcode) {
 #define ROW(kind, op, set) \
     case MYLIB_OP_##op: \
-        if constexpr (mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value)) \
+        if constexpr (mylib_is_by_call(MYLIB_OP_##op, number_of<T>::value)) { \
             return false; \
-        else if constexpr (meaning<MYLIB_OP_##op, T>::is_defined) \
+        } else if constexpr (!meaning<MYLIB_OP_##op, T>::is_defined) { \
+        } else if constexpr (WHICH == ANY) { \
+            apply_one_by_one(x, y, meaning<MYLIB_OP_##op, T>::apply); \
+        } else if constexpr (HAS_LONG_CODE<MYLIB_OP_##op, WAY>) { \
+            apply_in_turn<4>(x, y, meaning<MYLIB_OP_##op, T>::apply); \
+        } else { \
             apply_all<MYLIB_OP_##op, true>(x, y); \
+        } \
         break;
         MYLIB_ARITHMETIC(ROW)
 #undef ROW
 #define ROW(kind, op, set) \
     case MYLIB_OP_##op: \
         if constexpr (!HAS_FUNCTIONS<WAY> || !function<MYLIB_OP_##op, T>::is_defined) { \
-        } else if constexpr (WHICH == EASY) { \
-            _Pragma("unroll") for (int i = 0; i < N; i++) x[i] = \
-                convert<T>(by_hardness<MYLIB_OP_##op, T>::easy(x[i], y[i], is_hard)); \
+        } else if constexpr (WHICH == ANY) { \
+            apply_one_by_one(x, y, [](T a, T b) { \
+                return convert<T>(function<MYLIB_OP_##op, T>::apply(a, b)); \
+            }); \
         } else { \
-            _Pragma("unroll 1") for (int i = 0; i < N; i++) x[i] = \
-                convert<T>(function<MYLIB_OP_##op, T>::apply(x[i], y[i])); \
+            apply_in_turn<is_long<MYLIB_OP_##op> ? 8 : 4>(x, y, [&](T a, T b) { \
+                return convert<T>(by_hardness<MYLIB_OP_##op, T>::easy(a, b, is_hard)); \
+            }); \
         } \
         break;
         MYLIB_FUNCTIONS(ROW)
@@ -564,16 +617,16 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
             if (i < at.count)
                 *(element *)p = *(const element *)&r[i];
     } else {
-        char *p = args.data[0] + first_group<WAY>() * (int)(G<T> * sizeof(R));
+        char *p = args.data[0] + first_group<T, WAY>() * (int)(G<T> * sizeof(R));
         const int step = group_step<T>(sizeof(R));
         if (at.is_full) {
 #pragma unroll
-            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+            for (int v = 0; v < GROUPS<T, WAY>; v++, p += step)
                 __stcs((group *)p, *(const group *)&r[v * G<T>]);
         } else {
             const int64_t left = elements_left<T, WAY>(args), apart = step / (int)sizeof(R);
 #pragma unroll
-            for (int v = 0; v < GROUPS<WAY>; v++, p += step)
+            for (int v = 0; v < GROUPS<T, WAY>; v++, p += step)
 #pragma unroll
                 for (int i = 0; i < G<T>; i++)
                     if (v * apart + i < left)
@@ -589,11 +642,12 @@ __device__ __forceinline__ void write_result(const fused_args &args, const posit
 constexpr int most_blocks(int blocks) { return MAX_BLOCKS < blocks ? MAX_BLOCKS : blocks; }
 template <typename T, int WAY>
 constexpr int BLOCKS = most_blocks(WAY == FLAT_LONG                                           ? 2
-                                   : WAY == FLAT_CHAIN                                        ? 4
                                    : WAY == CALLS                                             ? 3
+                                   : WAY == FLAT_CHAIN                                        ? 4
                                    : WAY == CALLS_AND_FUNCTIONS                               ? 4
                                    : WAY == SPACED && real_of<T>::is_complex                  ? 4
                                    : WAY == NARROW                                            ? 4
+                                   : HAS_FUNCTIONS<WAY> && sizeof(T) == 4                     ? 3
                                    : WAY == FLAT_FUNCTIONS || (WAY == FLAT && sizeof(T) == 4) ? 6
                                                                                               : 5);
 template <typename T, int WAY>
@@ -637,17 +691,17 @@ __device__ __forceinline__ bool run_statements(const fused_args &args, const pos
 #pragma unroll
             for (int j = 0; j < N<T, WAY>; j++)
                 set |= (uint32_t)is_nonzero(y[j]) << j % 32;
-            *mask_of<WAY>(args) = set;
+            *mask_of<T, WAY>(args) = set;
         } else if (opcode == MYLIB_OPCODE_TEST) {
 #pragma unroll
             for (int j = 0; j < N<T, WAY>; j++)
                 x[j] = convert<T>(convert<t_bool>(x[j]));
         } else if (N<T, WAY> <= 32 && opcode == MYLIB_OPCODE_SELECT) {
-            select(x, y, *mask_of<WAY>(args));
+            select(x, y, *mask_of<T, WAY>(args));
         }
         const int target = bits >> 24;
         if (target != MYLIB_FUSED_ABSENT)
-            write_place<T, WAY>(place_of<WAY>(own, target - MYLIB_FUSED_REGISTER), x);
+            write_place<T, WAY>(place_of<T, WAY>(own, target - MYLIB_FUSED_REGISTER), x);
     }
     return !is_hard;
 }
@@ -674,7 +728,8 @@ __global__ void __launch_bounds__(MYLIB_FUSED_MOST_THREADS, BLOCKS<T, WAY>)
     if constexpr (IS_FLAT<WAY>) {
         if (elements_left<T, WAY>(args) <= 0)
             return;
-        int full = elements_left<T, WAY>(args) >= (int)((GROUPS<WAY> - 1) * blockDim.x + 1) * G<T>;
+        int full =
+            elements_left<T, WAY>(args) >= (int)((GROUPS<T, WAY> - 1) * blockDim.x + 1) * G<T>;
         asm volatile("" : "+r"(full));
         at.is_full = full != 0;
     } else {
@@ -741,7 +796,7 @@ template <typename T, int WAY> constexpr int BLOCKS_AT_ONCE = N<T, WAY> / ROWS;
 
 template <typename T, int WAY> __device__ __forceinline__ T *reduced_values(const fused_args &args)
 {
-    return (T *)(masks_of<WAY>(args) + blockDim.x);
+    return (T *)(masks_of<T, WAY>(args) + blockDim.x);
 }
 
 /* Combines a thread's terms to its lane of each block. */
@@ -1018,7 +1073,7 @@ __device__ __forceinline__ void wait_for_copies()
 template <typename T>
 __device__ __forceinline__ void copy_ahead(const fused_args &args, int32_t tile, int done)
 {
-    constexpr int SIZE = sizeof(T), LAST = GROUPS<STREAMED> - 1;
+    constexpr int SIZE = sizeof(T), LAST = GROUPS<T, STREAMED> - 1;
     const int thread = anew(threadIdx.x), columns = (int)args.columns;
     const int rows = mylib_fused_tile(&args, tile), k = args.streamed;
     int32_t row = tile * args.walk.tile_rows;
@@ -1030,7 +1085,7 @@ __device__ __forceinline__ void copy_ahead(const fused_args &args, int32_t tile,
         row += thread / WARP;
     }
     const char *p = args.data[k] + mylib_fused_row(&args, k, row) + first * SIZE;
-    uint4 *place = place_of<STREAMED>(fused_shared + threadIdx.x, args.registers);
+    uint4 *place = place_of<T, STREAMED>(fused_shared + threadIdx.x, args.registers);
     if (first + LAST * apart + G<T> <= end) {
 #pragma unroll
         for (int v = 0; v <= LAST; v++)
@@ -1054,7 +1109,7 @@ __device__ __forceinline__ void write_groups(const fused_args &args, const T (&x
     char *tile = (char *)reduced_values<T, STREAMED>(args);
     uint32_t at = threadIdx.x;
 #pragma unroll
-    for (int v = 0; v < GROUPS<STREAMED>; v++, at += blockDim.x)
+    for (int v = 0; v < GROUPS<T, STREAMED>; v++, at += blockDim.x)
         *(uint4 *)(tile + at * 16 + (at * args.row_factor >> 20) * args.gap) =
             *(const uint4 *)&x[v * G<T>];
 }
@@ -1069,7 +1124,7 @@ __device__ __forceinline__ void combine_groups(F f, const fused_args &args, int3
 {
     constexpr int V = LANES / (WARP * G<T>), TAKEN = WARP * N<T, STREAMED>;
     const int thread = (int)threadIdx.x, left = (int)args.columns - done;
-    uint4 *place = place_of<STREAMED>(fused_shared + thread, args.registers + 1);
+    uint4 *place = place_of<T, STREAMED>(fused_shared + thread, args.registers + 1);
     alignas(16) T lanes[V][G<T>];
     if (left < TAKEN) {
 #pragma unroll

@@ -47,10 +47,10 @@ extern "C" {
 
 /*
  * Groups of 16 bytes of each operand in a thread: with more it decodes less often, with fewer, more
- * threads run.  Functions take many registers.
+ * threads run.  Functions take many registers, most of all those of f64, and calls some.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
-#define MYLIB_FUSED_FUNCTION_GROUPS 2
+#define MYLIB_FUSED_FUNCTION_GROUPS(size, has_calls) ((has_calls) ? 2 : 16 / (int)(size))
 #define MYLIB_FUSED_FLAT_GROUPS 2
 #define MYLIB_FUSED_LONG_GROUPS 6 /* flat, of programs of at least: */
 #define MYLIB_FUSED_CHAIN_GROUPS 4
@@ -175,18 +175,25 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
 /* Stores the parts in `partial`: the first part of all outputs, then the second, ... */
 void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 
+/* Returns the bytes of an element of the computed type. */
+static inline int mylib_fused_size(const mylib_fused_args *args)
+{
+    return (int)mylib_type_size((mylib_type)args->computed_type);
+}
+
 static inline int mylib_fused_groups(const mylib_fused_args *args)
 {
-    return args->is_chain        ? MYLIB_FUSED_CHAIN_GROUPS
-           : args->is_long       ? MYLIB_FUSED_LONG_GROUPS
-           : args->is_flat       ? MYLIB_FUSED_FLAT_GROUPS
-           : args->has_functions ? MYLIB_FUSED_FUNCTION_GROUPS
-                                 : MYLIB_FUSED_SPACED_GROUPS;
+    return args->is_chain  ? MYLIB_FUSED_CHAIN_GROUPS
+           : args->is_long ? MYLIB_FUSED_LONG_GROUPS
+           : args->has_functions
+               ? MYLIB_FUSED_FUNCTION_GROUPS(mylib_fused_size(args), args->spare > 0)
+           : args->is_flat ? MYLIB_FUSED_FLAT_GROUPS
+                           : MYLIB_FUSED_SPACED_GROUPS;
 }
 
 static inline int mylib_fused_group(const mylib_fused_args *args)
 {
-    return MYLIB_FUSED_GROUP(mylib_type_size((mylib_type)args->computed_type));
+    return MYLIB_FUSED_GROUP(mylib_fused_size(args));
 }
 
 static inline int mylib_fused_elements(const mylib_fused_args *args)
@@ -209,7 +216,7 @@ static inline int mylib_fused_shared(const mylib_fused_args *args)
 {
     const int slots = (args->registers + args->spare) * mylib_fused_groups(args);
     const int nbytes = args->threads * (slots * 16 + 4);
-    const int size = (int)mylib_type_size((mylib_type)args->computed_type);
+    const int size = mylib_fused_size(args);
     if (!args->is_reduced)
         return nbytes;
     if (args->reduced_way == MYLIB_FUSED_SHORT)
