@@ -277,7 +277,6 @@ static int add_statement(fusion *f, int i)
 
 /* ---- Layouts ---- */
 
-/* Tells whether groups of operand k are contiguous, and aligned as a whole. */
 static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k, int64_t size)
 {
     const int inner = l->ndim - 1;
@@ -332,7 +331,6 @@ static int find_kept(mylib_fused_args *args)
     return kept;
 }
 
-/* Tells whether a statement is quick if its second operand is. */
 static int may_be_quick(const mylib_fused_statement *s)
 {
     return (s->opcode == MYLIB_OP_add || s->opcode == MYLIB_OP_subtract ||
@@ -436,7 +434,6 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     return mylib_fused_blocks(args) <= INT32_MAX ? MYLIB_FUSED_FITS : MYLIB_FUSED_TOO_MANY_ELEMENTS;
 }
 
-/* Tells whether the kernel without calls can read an input of another type. */
 static int is_inline(const mylib_fused_args *args, mylib_type from)
 {
     return args->computed_type == MYLIB_F64
@@ -549,7 +546,6 @@ static void set_across(mylib_fused_args *args)
     args->rounds = 1 << (args->lane_bits - args->warp_bits);
 }
 
-/* Sets a reduction of short rows: a thread block computes a whole tile. */
 static int set_short(mylib_fused_args *args)
 {
     const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);

@@ -96,7 +96,6 @@ __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
     return (uint4 *)own + number * (int)(GROUPS<T, WAY> * blockDim.x);
 }
 
-/* Returns the masks of all threads, which lie after all registers. */
 template <typename T, int WAY> __device__ __forceinline__ uint32_t *masks_of(const fused_args &args)
 {
     const int slots = (args.registers + args.spare) * GROUPS<T, WAY>;
@@ -221,7 +220,6 @@ __device__ __forceinline__ void read_words(const fused_args &args, int input,
     }
 }
 
-/* Reads an input of a type of one or two bytes in a program of f32. */
 template <int WAY>
 __device__ __forceinline__ void read_narrow(const fused_args &args, int input,
                                             const position<WAY> &at, t_f32 (&x)[N<t_f32, WAY>])
@@ -329,7 +327,6 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
     }
 }
 
-/* Does the same for all elements of a thread. */
 template <typename T, int WAY>
 __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
 {

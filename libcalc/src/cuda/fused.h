@@ -175,7 +175,6 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
 /* Stores the parts in `partial`: the first part of all outputs, then the second, ... */
 void mylib_fused_set_partial(mylib_fused_args *args, void *partial);
 
-/* Returns the bytes of an element of the computed type. */
 static inline int mylib_fused_size(const mylib_fused_args *args)
 {
     return (int)mylib_type_size((mylib_type)args->computed_type);
@@ -274,13 +273,11 @@ MYLIB_CONSTANT_FN int mylib_narrow_size(int type)
                                                                          : 0;
 }
 
-/* Returns the bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
 {
     return mylib_walk_row(&args->walk, row, &args->row_stride[0][k], MYLIB_MAX_OPERANDS);
 }
 
-/* Returns the rows of a tile of a reduction. */
 MYLIB_DEVICE_FN int32_t mylib_fused_tile(const mylib_fused_args *args, int32_t block)
 {
     const int32_t rows = args->walk.rows - block * args->walk.tile_rows;
