@@ -58,6 +58,7 @@ void mylib_end_cleanup(void);
 
 /* ---- The table (table.c) ---- */
 
+/* Tells whether `op` is of a REVERSED row. */
 static inline int mylib_op_is_reversed(mylib_op op)
 {
     return op == MYLIB_OP_greater || op == MYLIB_OP_greater_equal;
@@ -213,6 +214,7 @@ static inline int64_t mylib_program_operand_size(const mylib_program *program, i
 /* Returns the input that operand k of the last statement reads, perhaps converted; or -1. */
 int mylib_input_of_operand(const mylib_program *program, int k);
 
+/* Tells whether a program only converts or copies an input. */
 static inline int mylib_is_conversion(const mylib_program *program)
 {
     const mylib_statement *s = program->statement;

@@ -12,6 +12,7 @@
 #include "flags.h"
 #include "internal.h"
 
+/* Tells whether an operation in `type` amounts to a conversion to bool. */
 static int is_conversion(int op, int type)
 {
     return type == MYLIB_BOOL && mylib_op_base((mylib_op)op, MYLIB_BOOL) == MYLIB_OP_absolute;

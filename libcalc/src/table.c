@@ -90,6 +90,7 @@ _Static_assert((int)MYLIB_STEP_CONVERT >= MYLIB_OP_COUNT &&
                    (int)MYLIB_STEP_SELECT >= MYLIB_OP_COUNT,
                "a step has the number of an operation");
 
+/* Returns a set of types: bit t is set if the operation is defined for type t. */
 static unsigned types_of(mylib_op op)
 {
     unsigned bool_bit = 0;

@@ -15,6 +15,7 @@ extern const mylib_cpu_level mylib_cpu_level_v3;
 extern const mylib_cpu_level mylib_cpu_level_v4;
 #endif
 
+/* Returns how many levels this processor runs; lists them, best first. */
 static int find_levels(mylib_cpu_level levels[4])
 {
     int n = 0;

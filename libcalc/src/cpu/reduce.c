@@ -112,6 +112,7 @@ static mylib_type type_of_summands(const mylib_program *p, mylib_type type)
                : type;
 }
 
+/* Tells whether a program may raise flags: then all its terms have to be computed. */
 static int may_raise(const mylib_program *p)
 {
     const mylib_statement *s = p->statement, *end = s + p->statements;

@@ -17,6 +17,7 @@ static int is_aligned(const mylib_layout *layout, int k, size_t nbytes)
                                layout->ndim - 1, layout->strides[k]);
 }
 
+/* Returns false if the kernel cannot read the operand. */
 static int set_operand(const mylib_statement *s, const mylib_layout *layout, int64_t vector,
                        int slot, int operand, mylib_contiguous_args *args)
 {

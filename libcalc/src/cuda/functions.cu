@@ -68,6 +68,7 @@ __device__ __forceinline__ void read_operand(const mylib_function_args &args, in
     }
 }
 
+/* Writes a thread's results; G of them form a vector. */
 template <int G, int M = THREADS, typename R, int N>
 __device__ __forceinline__ void write_results(const mylib_function_args &args,
                                               const block_elements &e, const R (&r)[N])
@@ -221,6 +222,7 @@ __device__ __noinline__ t_c128 compute_complex(int opcode, t_c128 a, t_c128 b)
     return a;
 }
 
+/* Computes the functions of c64 that have no kernel of their own. */
 __device__ __forceinline__ t_quick_c64 compute_quick(int opcode, t_c64 a, t_c64 b)
 {
     switch (opcode) {

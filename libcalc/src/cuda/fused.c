@@ -277,6 +277,7 @@ static int add_statement(fusion *f, int i)
 
 /* ---- Layouts ---- */
 
+/* Tells whether groups of operand k are contiguous, and aligned as a whole. */
 static int is_vector(const mylib_fused_args *args, const mylib_layout *l, int k, int64_t size)
 {
     const int inner = l->ndim - 1;
@@ -331,6 +332,7 @@ static int find_kept(mylib_fused_args *args)
     return kept;
 }
 
+/* Tells whether a statement is quick if its second operand is. */
 static int may_be_quick(const mylib_fused_statement *s)
 {
     return (s->opcode == MYLIB_OP_add || s->opcode == MYLIB_OP_subtract ||
@@ -434,6 +436,7 @@ static mylib_fused_fit set_layout(mylib_fused_args *args, const mylib_program *p
     return mylib_fused_blocks(args) <= INT32_MAX ? MYLIB_FUSED_FITS : MYLIB_FUSED_TOO_MANY_ELEMENTS;
 }
 
+/* Tells whether the kernel without calls can read an input of another type. */
 static int is_inline(const mylib_fused_args *args, mylib_type from)
 {
     return args->computed_type == MYLIB_F64
@@ -546,9 +549,10 @@ static void set_across(mylib_fused_args *args)
     args->rounds = 1 << (args->lane_bits - args->warp_bits);
 }
 
+/* Sets a reduction of short rows: a thread block computes a whole tile. */
 static int set_short(mylib_fused_args *args)
 {
-    const int nbytes = (int)args->columns * (int)mylib_type_size((mylib_type)args->computed_type);
+    const int nbytes = (int)args->columns * mylib_fused_size(args);
     const int unit = args->streamed ? mylib_fused_group(args) : 1; /* terms that are read at once */
     int32_t together = 1; /* rows: each tile begins with a unit */
     while (args->columns * together % unit != 0)
@@ -664,7 +668,7 @@ int64_t mylib_fused_init_reduction(mylib_fused_args *args, const mylib_program *
 
 void mylib_fused_set_partial(mylib_fused_args *args, void *partial)
 {
-    args->part_stride = (int64_t)mylib_type_size((mylib_type)args->computed_type);
+    args->part_stride = mylib_fused_size(args);
     args->data[0] = partial;
     for (int d = args->walk.row_ndim - 1; d >= 0; d--) {
         args->row_stride[d][0] = args->part_stride;

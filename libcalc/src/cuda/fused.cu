@@ -41,7 +41,7 @@ constexpr int GROUPS = WAY == FLAT_LONG     ? MYLIB_FUSED_LONG_GROUPS
                                             : MYLIB_FUSED_SPACED_GROUPS;
 template <typename T>
 constexpr bool IS_REAL = number_of<T>::value == MYLIB_F32 || number_of<T>::value == MYLIB_F64;
-template <typename T, int WAY> constexpr int N = G<T> *GROUPS<T, WAY>;
+template <typename T, int WAY> constexpr int N = MYLIB_FUSED_GROUP(sizeof(T)) * GROUPS<T, WAY>;
 
 /* The elements of a thread. */
 struct spaced_position { /* the first one, and how many exist */
@@ -96,6 +96,7 @@ __device__ __forceinline__ uint4 *place_of(const uint4 *own, int number)
     return (uint4 *)own + number * (int)(GROUPS<T, WAY> * blockDim.x);
 }
 
+/* Returns the masks of all threads, which lie after all registers. */
 template <typename T, int WAY> __device__ __forceinline__ uint32_t *masks_of(const fused_args &args)
 {
     const int slots = (args.registers + args.spare) * GROUPS<T, WAY>;
@@ -220,6 +221,7 @@ __device__ __forceinline__ void read_words(const fused_args &args, int input,
     }
 }
 
+/* Reads an input of a type of one or two bytes in a program of f32. */
 template <int WAY>
 __device__ __forceinline__ void read_narrow(const fused_args &args, int input,
                                             const position<WAY> &at, t_f32 (&x)[N<t_f32, WAY>])
@@ -327,6 +329,7 @@ template <typename T> __device__ __forceinline__ void call_one(int opcode, T *x,
     }
 }
 
+/* Does the same for all elements of a thread. */
 template <typename T, int WAY>
 __device__ __noinline__ void call_costly(int opcode, uint4 *x, const uint4 *y)
 {
@@ -355,6 +358,7 @@ __device__ __forceinline__ void call_with(const fused_args &args, int opcode, co
  */
 enum { EASY, ANY };
 
+/* For rare elements, where short code matters more than speed. */
 template <typename T, int N, typename F>
 __device__ __forceinline__ void apply_one_by_one(T (&x)[N], const T (&y)[N], F f)
 {
@@ -363,7 +367,7 @@ __device__ __forceinline__ void apply_one_by_one(T (&x)[N], const T (&y)[N], F f
         x[i] = f(x[i], y[i]);
 }
 
-/* Operations whose code is long, or as rare as it is long beside functions. */
+/* Operations with long code; beside functions also those that are rare there. */
 template <int OP, int WAY>
 constexpr bool HAS_LONG_CODE = OP == MYLIB_OP_fmod ||
                                (HAS_FUNCTIONS<WAY> &&

@@ -47,7 +47,7 @@ extern "C" {
 
 /*
  * Groups of 16 bytes of each operand in a thread: with more it decodes less often, with fewer, more
- * threads run.  Functions take many registers, most of all those of f64, and calls some.
+ * threads run.  Functions take many registers, those of f64 most; so do calls.
  */
 #define MYLIB_FUSED_SPACED_GROUPS 4
 #define MYLIB_FUSED_FUNCTION_GROUPS(size, has_calls) ((has_calls) ? 2 : 16 / (int)(size))
@@ -273,11 +273,13 @@ MYLIB_CONSTANT_FN int mylib_narrow_size(int type)
                                                                          : 0;
 }
 
+/* Returns the bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_fused_row(const mylib_fused_args *args, int k, int32_t row)
 {
     return mylib_walk_row(&args->walk, row, &args->row_stride[0][k], MYLIB_MAX_OPERANDS);
 }
 
+/* Returns the rows of a tile of a reduction. */
 MYLIB_DEVICE_FN int32_t mylib_fused_tile(const mylib_fused_args *args, int32_t block)
 {
     const int32_t rows = args->walk.rows - block * args->walk.tile_rows;

@@ -55,6 +55,7 @@ static uint8_t narrowing(mylib_type stored, mylib_type type, mylib_type carrier)
                                                                      : (uint8_t)type;
 }
 
+/* Sets the arguments for the outputs, operand 0. */
 static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, mylib_type carrier,
                         const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
@@ -119,6 +120,7 @@ static int are_columns(const mylib_reduce_args *args)
                llabs(args->in_strides[0][args->ndim - 1]);
 }
 
+/* Tells whether threads can take `width` adjacent outputs each, as vectors. */
 static int are_vectors(const mylib_reduce_args *args, int64_t width)
 {
     const int64_t size = args->input_size[0];
@@ -360,6 +362,7 @@ static int choose_integers(mylib_reduce_args *args)
     return 1;
 }
 
+/* Returns the maximum thread blocks of a cluster; 1 without clusters. */
 static int max_cluster(int device)
 {
     static atomic_uchar known[MYLIB_CUDA_MAX_DEVICES];

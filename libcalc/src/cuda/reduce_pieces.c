@@ -123,6 +123,7 @@ static mylib_status run_to(const job *j, const mylib_layout *layout, char *value
     return mylib_cuda_enqueue(j->device, j->stream, j->program, &l, j->room);
 }
 
+/* Makes the layout of a piece's outputs on the GPU. */
 static void begin_outputs(const job *j, mylib_layout *out, const mylib_layout *piece)
 {
     mylib_layout_begin(out, piece, 1);

@@ -303,6 +303,7 @@ static int try_fused(call *c, mylib_layout *layout, mylib_status *st_ret)
 
 /* ---- Programs ---- */
 
+/* Returns the temporary memory of run_with_temporaries(). */
 static size_t temporary_nbytes(size_t room, int64_t count, int places, size_t size)
 {
     if (places == 0)

@@ -42,6 +42,7 @@ static int agrees_with_output(const mylib_strided_args *p, int k, size_t size, i
     return (differs & (vector - 1)) == 0;
 }
 
+/* Tells whether all rows of the output begin where its vectors are aligned. */
 static int has_aligned_rows(const mylib_strided_args *p, int vector)
 {
     int64_t out_size = (int64_t)1 << p->out_shift;

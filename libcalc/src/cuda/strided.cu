@@ -271,6 +271,7 @@ template <int SPREAD, typename T> struct pieces {
     }
 };
 
+/* Reads contiguous groups of large elements: whole ones as vectors. */
 template <typename T>
 __device__ __forceinline__ void
 read_vectors(const mylib_strided_args &args, int k, const position<T> &at,
@@ -366,6 +367,7 @@ read_elements(const mylib_strided_args &args, int k, const position<T> &at,
             x[i] = load_element<T>(p[i / S::VECTOR] + i % S::VECTOR * step);
 }
 
+/* Reads groups of equally spaced bools, as 1 or 0. */
 template <typename T>
 __device__ __forceinline__ void
 read_mask(const mylib_strided_args &args, int k, const position<T> &at,

@@ -114,6 +114,7 @@ void mylib_strided_init(mylib_strided_args *args, const mylib_statement *s,
 
 /* ---- Arithmetic that host and GPU share ---- */
 
+/* Returns the bytes from the first element of operand k to the first of a row. */
 MYLIB_DEVICE_FN int64_t mylib_strided_row(const mylib_strided_args *p, int k, int32_t row)
 {
     return mylib_walk_row(&p->walk, row, &p->row_stride[0][k], MYLIB_STRIDED_OPERANDS);
