@@ -10,8 +10,12 @@
 
 #include "cpu/run_row.h"
 
-/* Tasks for each thread: several, because a thread may start late. */
+/*
+ * Tasks for each thread: several, because a thread may start late.  Shorter ones keep the threads
+ * close together in memory, and let them end together.
+ */
 #define TASKS_PER_THREAD 4
+#define MAX_TASK_NBYTES (1024 * 1024) /* of all operands */
 
 /*
  * A program over a layout, bound to the layout's innermost strides.  If registers need it, `memory`
@@ -121,7 +125,8 @@ static void run_layout(const cpu_run *r)
         return;
     }
     /* Multiples of 4096 elements keep two threads from storing to one cache line. */
-    int64_t size = mylib_divide_up(l->count, (int64_t)threads * TASKS_PER_THREAD);
+    int64_t size = mylib_lesser(mylib_divide_up(l->count, (int64_t)threads * TASKS_PER_THREAD),
+                                MAX_TASK_NBYTES / (nbytes / l->count));
     tasks t = {r, mylib_round_up(size, 4096), bypass};
     mylib_cpu_parallel(threads, mylib_divide_up(l->count, t.size), run_task, &t);
 }
