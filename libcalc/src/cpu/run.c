@@ -6,16 +6,18 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 #include <unistd.h>
 
 #include "cpu/run_row.h"
 
-/*
- * Tasks for each thread: several, because a thread may start late.  Shorter ones keep the threads
- * close together in memory, and let them end together.
- */
+/* Tasks for each thread: several, because a thread may start late. */
 #define TASKS_PER_THREAD 4
-#define MAX_TASK_NBYTES (1024 * 1024) /* of all operands */
+
+/* Bytes of all operands of a task.  Short tasks let the threads end together. */
+#define MAX_TASK_NBYTES (1024 * 1024)
 
 /*
  * A program over a layout, bound to the layout's innermost strides.  If registers need it, `memory`
@@ -114,6 +116,26 @@ static void run_task(void *context, int thread, int64_t i)
     run_range(t->r, thread, begin, begin + mylib_lesser(t->size, rest), t->bypass);
 }
 
+/*
+ * Tells whether nobody has stored to the output: Linux clears each page at the first store.  Two
+ * threads in a huge page would both clear all of it.
+ */
+static int is_untouched(const mylib_layout *l)
+{
+#ifdef __linux__
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    int64_t index[MYLIB_MAX_NDIM];
+    unsigned char is_resident = 1;
+    char *last = l->data[0];
+    mylib_layout_seek(l, l->strides, 1, l->count - 1, index, &last);
+    return mincore((void *)((uintptr_t)last / page * page), 1, &is_resident) == 0 &&
+           !(is_resident & 1);
+#else
+    (void)l;
+    return 0;
+#endif
+}
+
 static void run_layout(const cpu_run *r)
 {
     const mylib_layout *l = r->layout;
@@ -125,8 +147,10 @@ static void run_layout(const cpu_run *r)
         return;
     }
     /* Multiples of 4096 elements keep two threads from storing to one cache line. */
-    int64_t size = mylib_lesser(mylib_divide_up(l->count, (int64_t)threads * TASKS_PER_THREAD),
-                                MAX_TASK_NBYTES / (nbytes / l->count));
+    int64_t size = mylib_divide_up(l->count, (int64_t)threads * TASKS_PER_THREAD);
+    const int64_t most = MAX_TASK_NBYTES / (nbytes / l->count);
+    if (most < size && !is_untouched(l))
+        size = most;
     tasks t = {r, mylib_round_up(size, 4096), bypass};
     mylib_cpu_parallel(threads, mylib_divide_up(l->count, t.size), run_task, &t);
 }
