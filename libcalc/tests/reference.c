@@ -915,13 +915,13 @@ void reference_convert(mylib_type to, mylib_type from, const void *value, void *
     memset(converted, 0, (size_t)test_size(to));
     if (test_is_integer(from)) {
         i128 number = load_integer(from, value);
-        float single = (float)number; /* rounded once */
         if (to == MYLIB_BOOL)
             store_integer(to, number != 0, converted);
         else if (test_is_integer(to))
             store_integer(to, number, converted);
-        else
-            store_real(to_real, to_real == MYLIB_F64 ? (double)number : single, converted);
+        else /* rounded once */
+            store_real(to_real, to_real == MYLIB_F64 ? (double)number : (double)(float)number,
+                       converted);
         return;
     }
     double re = load_real(from_real, value), im = 0;
@@ -1148,23 +1148,25 @@ static void random_integer(rng *r, mylib_type type, void *p)
     store_integer(type, number, p);
 }
 
-/* The numbers at the edges of a type, either sign, and some ordinary ones. */
+/* The numbers at the edges of a type, and some ordinary ones. */
+#define SPECIALS(epsilon, max, root_of_max, normal, root_of_normal) \
+    { \
+        0, 0, 1, 2, 0.5, 1.5, 3, 7, 10, 1 / 3.0, 0.1, 5.5, INFINITY, INFINITY, NAN, NAN, max, \
+            max / 2, normal, normal *epsilon, normal - normal *epsilon, 2 * normal *epsilon, \
+            1 + epsilon, 1 - epsilon / 2, 1 / epsilon, 2 / epsilon, root_of_max, root_of_normal \
+    }
+static const double f16_specials[] = SPECIALS(0x1p-10, 65504.0, 255.875, 0x1p-14, 0x1p-7);
+static const double f32_specials[] = SPECIALS(0x1p-23, FLT_MAX, 0x1.fffffep63, 0x1p-126, 0x1p-63);
+static const double f64_specials[] =
+    SPECIALS(0x1p-52, DBL_MAX, 0x1.fffffffffffffp511, DBL_MIN, 0x1p-511);
+
+/* Either sign of one. */
 static double special_real(rng *r, mylib_type type)
 {
-    int top = type == MYLIB_F16 ? 16 : type == MYLIB_F32 ? 128 : 1024;
-    double epsilon = ldexp(1, 1 - digits_of(type)), max = ldexp(2 - epsilon, top - 1);
-    double normal = ldexp(1, 2 - top), tiny = normal * epsilon;
-    const double numbers[] = {0,           0,           1,
-                              2,           0.5,         1.5,
-                              3,           7,           10,
-                              1 / 3.0,     0.1,         5.5,
-                              INFINITY,    INFINITY,    NAN,
-                              NAN,         max,         max / 2,
-                              normal,      tiny,        normal - tiny,
-                              2 * tiny,    1 + epsilon, 1 - epsilon / 2,
-                              1 / epsilon, 2 / epsilon, sqrt(max),
-                              sqrt(normal)};
-    double number = PICK(r, numbers);
+    const double *numbers = type == MYLIB_F16   ? f16_specials
+                            : type == MYLIB_F32 ? f32_specials
+                                                : f64_specials;
+    double number = numbers[rng_below(r, COUNT_OF(f64_specials))];
     return rng_below(r, 2) ? -number : number;
 }
 
@@ -1185,7 +1187,7 @@ static void random_real(rng *r, mylib_type type, void *p)
         store_real(type, (double)(rng_below(r, 81) - 40) / 2, p);
         break;
     default:
-        store_real(type, ldexp((double)(int64_t)bits, (int)rng_below(r, 9) - 67), p);
+        store_real(type, (double)(int64_t)bits * 0x1p-67 * (double)(1 << rng_below(r, 9)), p);
         break;
     }
 }

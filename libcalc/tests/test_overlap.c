@@ -13,6 +13,17 @@
 
 static unsigned char buffer[BUFFER_SIZE], expected[BUFFER_SIZE];
 
+/* Fills the buffer with a part of twice as many values, which are new now and then. */
+static void fill_buffer(const test_type *t, rng *r)
+{
+    static unsigned char values[2 * BUFFER_SIZE];
+    static const test_type *type;
+    if (type != t || rng_once_in(r, 16))
+        fill_values(r, t->type, 2 * BUFFER_SIZE / t->size, values);
+    type = t;
+    memcpy(buffer, values + rng_below(r, BUFFER_SIZE / t->size) * t->size, BUFFER_SIZE);
+}
+
 /*
  * Offsets are multiples of this many bytes: the payload of a NaN is free, so its bytes must not
  * become part of another number.  Integers may overlap by any number of bytes.
@@ -130,7 +141,7 @@ static void test_random_map1(const test_op *op, const test_type *t, rng *r)
             if (so > 0 && out + span_of(n, so, out_size) > room)
                 continue;
         }
-        fill_values(r, t->type, BUFFER_SIZE / t->size, buffer);
+        fill_buffer(t, r);
         run_map1(op, t, n, out, so, a, sa, b, sb);
     }
 }
@@ -180,7 +191,7 @@ static void test_fold_and_accumulate(const test_op *op, const test_type *t, rng 
             continue;
         for (int k = 0; k < 6; k++) {
             int64_t start = BUFFER_SIZE - 2 * size;
-            fill_values(r, t->type, BUFFER_SIZE / size, buffer);
+            fill_buffer(t, r);
             if (k == 0)
                 run_map1(op, t, n, 0, 0, 0, 0, middle, size);
             else if (k == 1) /* backwards */
@@ -281,7 +292,7 @@ static void test_random_map(const test_op *op, const test_type *t, rng *r)
         test_set_case("%s of %s in one buffer, out %s at %lld, a %s at %lld, b %s at %lld",
                       op->name, t->name, layout_text(&out), (long long)at[0], layout_text(&in[0]),
                       (long long)at[1], layout_text(&in[1]), (long long)at[2]);
-        fill_values(r, t->type, BUFFER_SIZE / t->size, buffer);
+        fill_buffer(t, r);
         memcpy(expected, buffer, sizeof buffer);
         mylib_array array = layout_array(&out, type, test_cpu, buffer + at[0]);
         mylib_array arrays[2] = {layout_array(&in[0], t->type, test_cpu, buffer + at[1]),

@@ -22,8 +22,10 @@ typedef struct number {
 /* A real number as a carrying type holds it. */
 static double rounded(mylib_type carrier, double x)
 {
+    if (carrier != MYLIB_F32 && carrier != MYLIB_C64)
+        return x;
     volatile float single = (float)x; /* in memory: compilers must not keep more digits */
-    return carrier == MYLIB_F32 || carrier == MYLIB_C64 ? (double)single : x;
+    return (double)single;
 }
 
 static number load(mylib_type type, const void *p)
@@ -71,11 +73,10 @@ static number multiplied(mylib_type carrier, number a, number b)
 
 static number combined(mylib_reduction reduction, mylib_type carrier, number a, number b)
 {
-    number sum = {(int64_t)((uint64_t)a.i + (uint64_t)b.i), rounded(carrier, a.re + b.re),
-                  rounded(carrier, a.im + b.im)};
     switch (reduction) {
     case MYLIB_SUM:
-        return sum;
+        return (number){(int64_t)((uint64_t)a.i + (uint64_t)b.i), rounded(carrier, a.re + b.re),
+                        rounded(carrier, a.im + b.im)};
     case MYLIB_PROD:
         return multiplied(carrier, a, b);
     case MYLIB_MIN:
