@@ -117,23 +117,21 @@ static void run_task(void *context, int thread, int64_t i)
 }
 
 /*
- * Tells whether nobody has stored to the output: Linux clears each page at the first store.  Two
- * threads in a huge page would both clear all of it.
+ * Tells whether nobody has stored to the output: then the first store to a page clears it.  Two
+ * threads in a huge page both clear all of it.
  */
 static int is_untouched(const mylib_layout *l)
 {
-#ifdef __linux__
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-    int64_t index[MYLIB_MAX_NDIM];
     unsigned char is_resident = 1;
+#ifdef __linux__
+    int64_t index[MYLIB_MAX_NDIM];
     char *last = l->data[0];
     mylib_layout_seek(l, l->strides, 1, l->count - 1, index, &last);
-    return mincore((void *)((uintptr_t)last / page * page), 1, &is_resident) == 0 &&
-           !(is_resident & 1);
+    (void)mincore(last - (uintptr_t)last % (uintptr_t)sysconf(_SC_PAGESIZE), 1, &is_resident);
 #else
     (void)l;
-    return 0;
 #endif
+    return !(is_resident & 1);
 }
 
 static void run_layout(const cpu_run *r)
