@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from . import ceilings, contenders
 from .measuring import Timer
@@ -67,6 +69,27 @@ class Prepared:
             self.add(name, make, environment.gpu_peers["CuPy"].api, *args)
         else:
             self.lacking[name] = "measured with CuPy, which is not there"
+
+    def add_ceiling(
+        self, environment: Environment, inputs: Sequence[np.ndarray], out: np.ndarray
+    ) -> None:
+        """Adds the CPU's ceiling: as many streams of as many bytes, and additions."""
+        if environment.library is None:
+            self.lacking[CEILING] = environment.lacking[CEILING]
+        elif any(x.nbytes != out.nbytes for x in inputs) or out.nbytes < 8:
+            self.lacking[CEILING] = "operands of different sizes"
+        else:
+            addresses = [x.ctypes.data for x in inputs]
+            self.timers[CEILING] = contenders.Statement(
+                "f(n, o, x, k, threads)",
+                f=environment.library.ceiling_add,
+                n=out.nbytes // 8,
+                o=out.ctypes.data,
+                x=(ctypes.c_void_p * len(inputs))(*addresses),
+                k=len(inputs),
+                threads=environment.threads,
+                keep=(inputs, out),
+            )
 
     def add_launch(self, environment: Environment) -> None:
         """Adds the launch of an empty kernel."""

@@ -85,30 +85,10 @@ class ArrayCase(Case):
             if name in peers:
                 prepared.add(name, _tried, peers[name], self.op, self.char, inputs, given_out)
         if self.with_ceiling and self.device == "cpu":
-            self._add_cpu_ceiling(prepared, environment, inputs, out)
+            prepared.add_ceiling(environment, inputs, out)
         elif self.with_ceiling:
             prepared.add_with_cupy(environment, CEILING, ceilings.PipelinedAdd, *inputs)
         return prepared
-
-    def _add_cpu_ceiling(
-        self, prepared: Prepared, environment: Environment, inputs: list[Any], out: np.ndarray
-    ) -> None:
-        words = out.nbytes // 8
-        if environment.library is None:
-            prepared.lacking[CEILING] = environment.lacking[CEILING]
-        elif any(x.nbytes != out.nbytes for x in inputs) or words == 0:
-            prepared.lacking[CEILING] = "operands of different sizes"
-        else:
-            addresses = [x.ctypes.data for x in (out, *inputs)]
-            addresses += [None] * (3 - len(addresses))
-            prepared.timers[CEILING] = Statement(
-                "f(n, o, a, b, threads)",
-                f=environment.library.ceiling_add,
-                n=words,
-                **dict(zip("oab", addresses, strict=True)),
-                threads=environment.threads,
-                keep=(inputs, out),
-            )
 
 
 class AllGpusCase(ArrayCase):
@@ -128,7 +108,7 @@ class AllGpusCase(ArrayCase):
         else:
             prepared.lacking[ONE_GPU] = "this takes two GPUs"
         inputs = [x for name, x in names.items() if re.fullmatch(r"x\d", name)]
-        self._add_cpu_ceiling(prepared, environment, inputs, names["out"])
+        prepared.add_ceiling(environment, inputs, names["out"])
         return prepared
 
 

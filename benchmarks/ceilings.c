@@ -14,6 +14,8 @@
 
 /* ---- Memory bandwidth of the CPU ---- */
 
+#define MOST_INPUTS 16
+
 #if defined(__AVX512F__)
 typedef __m512i vector;
 #define LOAD(p) _mm512_loadu_si512(p)
@@ -32,37 +34,47 @@ typedef uint64_t vector;
 #define ADD(a, b) ((a) + (b))
 #endif
 
-/* out = a + b, in words of 64 bits (floats could meet slow denormals); b == NULL: out = a + a. */
-static void add_range(int64_t n, uint64_t *out, const uint64_t *a, const uint64_t *b)
+/* out = the sum of k inputs, in words of 64 bits: floats could meet slow denormals. */
+static inline void add_range(int64_t n, uint64_t *out, const uint64_t *const *in, int k)
 {
     const int64_t lanes = sizeof(vector) / 8;
     int64_t i = 0;
-    for (; i < n && (uintptr_t)(out + i) % sizeof(vector) != 0; i++)
-        out[i] = a[i] + (b == NULL ? a : b)[i];
-    if (b == NULL) {
-        for (; i + lanes <= n; i += lanes) {
-            vector v = LOAD(a + i);
-            STREAM(out + i, ADD(v, v));
+    for (int64_t whole = 0; i < n; whole = 1) {
+        /* words as far as the next vector of the output, vectors, and words to the end */
+        for (; i < n && (whole || (uintptr_t)(out + i) % sizeof(vector) != 0); i++) {
+            uint64_t word = in[0][i];
+            for (int j = 1; j < k; j++)
+                word += in[j][i];
+            out[i] = word;
         }
-    } else {
-        for (; i + lanes <= n; i += lanes)
-            STREAM(out + i, ADD(LOAD(a + i), LOAD(b + i)));
+        for (; i + lanes <= n; i += lanes) {
+            vector v = LOAD(in[0] + i);
+            for (int j = 1; j < k; j++)
+                v = ADD(v, LOAD(in[j] + i));
+            STREAM(out + i, v);
+        }
     }
-    for (; i < n; i++)
-        out[i] = a[i] + (b == NULL ? a : b)[i];
 #if defined(__AVX512F__) || defined(__AVX2__)
     _mm_sfence();
 #endif
 }
 
-void ceiling_add(int64_t n, uint64_t *out, const uint64_t *a, const uint64_t *b, int threads)
+void ceiling_add(int64_t n, uint64_t *out, const uint64_t *const *inputs, int k, int threads)
 {
     int64_t share = (n / threads + 511) / 512 * 512;
 #pragma omp parallel for num_threads(threads) schedule(static, 1)
     for (int t = 0; t < threads; t++) {
-        int64_t begin = t * share, end = begin + share < n ? begin + share : n;
-        if (begin < end)
-            add_range(end - begin, out + begin, a + begin, b == NULL ? NULL : b + begin);
+        const uint64_t *in[MOST_INPUTS];
+        int64_t begin = t * share, rest = n - begin < share ? n - begin : share;
+        for (int j = 0; j < k; j++)
+            in[j] = inputs[j] + begin;
+        /* Numbers that the compiler knows: it expands the loops over the inputs. */
+        if (k == 2)
+            add_range(rest, out + begin, in, 2);
+        else if (k == 5)
+            add_range(rest, out + begin, in, 5);
+        else
+            add_range(rest, out + begin, in, k);
     }
 }
 

@@ -53,7 +53,8 @@ def compile_ceilings() -> ctypes.CDLL:
         if not is_set:
             del os.environ["OMP_WAIT_POLICY"]
     pointer = ctypes.c_void_p
-    loaded.ceiling_add.argtypes = [ctypes.c_int64, pointer, pointer, pointer, ctypes.c_int]
+    number = ctypes.c_int
+    loaded.ceiling_add.argtypes = [ctypes.c_int64, pointer, pointer, number, number]
     loaded.ceiling_add.restype = None
     loaded.ceiling_launch.argtypes = [ctypes.c_int64]
     loaded.ceiling_launch.restype = ctypes.c_double
