@@ -156,7 +156,7 @@ class ExpressionBase:
         self,
         names: tuple[str, ...],
         inputs: tuple[Any, ...],
-        sources: tuple[int, ...],
+        sources: tuple[int, ...] | Callable[..., tuple[Any, ...] | None],
         program: Program,
         reduction: int,
         axis: Any,

@@ -315,8 +315,9 @@ enum { KEY_NUMBER = 64, KEY_NONE = 255 };
 /* A program for one combination of input types, and where its inputs come from. */
 typedef struct plan {
     program_object *program;
+    PyObject *prepare; /* NULL, or makes the tuple of the program's inputs of the expression's */
     uint8_t key[MAX_INPUTS];
-    uint8_t source[MAX_INPUTS]; /* for each input of the program, the expression's input */
+    uint8_t source[MAX_INPUTS]; /* otherwise for each input of the program the expression's */
 } plan;
 
 typedef struct expression_object {
@@ -363,6 +364,7 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
         if (memcmp(self->plan[i].key, key, (size_t)self->inputs) == 0) {
             *plan_ret = self->plan[i];
             Py_INCREF(plan_ret->program);
+            Py_XINCREF(plan_ret->prepare);
             is_found = 1;
         }
     }
@@ -393,7 +395,7 @@ static outcome reduce_call(call *c, const expression_object *self, const program
 }
 
 static outcome follow_plan(const expression_object *self, const plan *found, PyObject *const *args,
-                           PyObject *out, PyObject **result_ret)
+                           PyObject *prepared, PyObject *out, PyObject **result_ret)
 {
     core_state *state = self->state;
     const program_object *p = found->program;
@@ -403,9 +405,11 @@ static outcome follow_plan(const expression_object *self, const plan *found, PyO
         PyErr_NoMemory();
         return FAILED;
     }
-    for (int k = 0; k < p->inputs; k++)
-        if ((done = take_operand(&c, k, args[found->source[k]])) != DONE)
+    for (int k = 0; k < p->inputs; k++) {
+        PyObject *x = prepared != NULL ? PyTuple_GET_ITEM(prepared, k) : args[found->source[k]];
+        if ((done = take_operand(&c, k, x)) != DONE)
             return done;
+    }
     if (!c.on_gpu) {
         int is_cpu = default_is_cpu(state);
         if (is_cpu <= 0)
@@ -432,7 +436,19 @@ static outcome call_plan(expression_object *self, PyObject *const *args, PyObjec
             return PyErr_Occurred() ? FAILED : OTHER_OPERAND;
     if (!find_plan(self, key, &found))
         return OTHER_TYPE;
-    outcome done = follow_plan(self, &found, args, out, result_ret);
+    PyObject *prepared = NULL;
+    outcome done = OTHER_NUMBER;
+    if (found.prepare != NULL)
+        prepared = call_in_mode(found.prepare, args, self->inputs, NULL);
+    if (found.prepare == NULL || (prepared != NULL && PyTuple_Check(prepared) &&
+                                  PyTuple_GET_SIZE(prepared) == found.program->inputs))
+        done = follow_plan(self, &found, args, prepared, out, result_ret);
+    else if (prepared == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
+        done = FAILED;
+    else
+        PyErr_Clear(); /* the long way raises it again */
+    Py_XDECREF(prepared);
+    Py_XDECREF(found.prepare);
     Py_DECREF(found.program);
     return done;
 }
@@ -520,7 +536,7 @@ static void add_plan(expression_object *self, const plan *new, PyObject *names, 
                      PyObject *axis, int keeps_axes)
 {
     const int inputs = (int)PyTuple_GET_SIZE(names);
-    program_object *old = NULL;
+    plan old = {0};
     Py_BEGIN_CRITICAL_SECTION((PyObject *)self);
     int is_known = 0;
     self->inputs = inputs;
@@ -534,18 +550,21 @@ static void add_plan(expression_object *self, const plan *new, PyObject *names, 
         is_known |= memcmp(self->plan[i].key, new->key, (size_t)inputs) == 0;
     if (!is_known) {
         int place = self->plans < MAX_PLANS ? self->plans++ : self->replace++ % MAX_PLANS;
-        old = self->plan[place].program;
+        old = self->plan[place];
         self->plan[place] = *new;
         Py_INCREF(new->program);
+        Py_XINCREF(new->prepare);
     }
     Py_END_CRITICAL_SECTION();
-    Py_XDECREF(old);
+    Py_XDECREF(old.program);
+    Py_XDECREF(old.prepare);
 }
 
 /*
- * Lets `program` compute calls on inputs of these names and of the types of these, from the inputs
- * with the numbers `sources`.  If `number` is that of a reduction, and not -1, the values are
- * reduced along `axis`; all calls of an expression have the same reduction.
+ * Lets `program` compute calls on inputs of these names and of the types of these.  Its inputs are
+ * those with the numbers `sources`, or the tuple that the function `sources` makes of all; if that
+ * is another object, the call takes the long way.  If `number` is that of a reduction, and not -1,
+ * the values are reduced along `axis`; all calls of an expression have the same reduction.
  */
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
@@ -553,23 +572,26 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
     PyObject *names, *inputs, *sources, *program, *axis;
     int number, keeps_axes;
     plan new = {0};
-    if (!PyArg_ParseTuple(args, "O!O!O!OiOp:_remember", &PyTuple_Type, &names, &PyTuple_Type,
-                          &inputs, &PyTuple_Type, &sources, &program, &number, &axis, &keeps_axes))
+    if (!PyArg_ParseTuple(args, "O!O!OOiOp:_remember", &PyTuple_Type, &names, &PyTuple_Type,
+                          &inputs, &sources, &program, &number, &axis, &keeps_axes))
         return NULL;
     if (Py_TYPE(program) != self->state->program_type ||
-        PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs ||
+        (PyTuple_Check(sources) &&
+         PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs) ||
         PyTuple_GET_SIZE(inputs) > MAX_INPUTS ||
         PyTuple_GET_SIZE(inputs) != PyTuple_GET_SIZE(names) ||
         (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs)))
         goto odd;
     new.program = (program_object *)program;
+    new.prepare = PyTuple_Check(sources) ? NULL : sources;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
         if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k)))
             goto odd;
         if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
-    for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(sources); k++) {
+    const Py_ssize_t count = new.prepare != NULL ? 0 : PyTuple_GET_SIZE(sources);
+    for (Py_ssize_t k = 0; k < count; k++) {
         long source = PyLong_AsLong(PyTuple_GET_ITEM(sources, k));
         if (source == -1 && PyErr_Occurred())
             return NULL;
@@ -589,8 +611,10 @@ static int expression_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->names);
     Py_VISIT(self->axis);
-    for (int i = 0; i < self->plans; i++)
+    for (int i = 0; i < self->plans; i++) {
         Py_VISIT(self->plan[i].program);
+        Py_VISIT(self->plan[i].prepare);
+    }
     return 0;
 }
 
@@ -600,8 +624,10 @@ static void expression_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->names);
     Py_CLEAR(self->axis);
-    for (int i = 0; i < self->plans; i++)
+    for (int i = 0; i < self->plans; i++) {
         Py_CLEAR(self->plan[i].program);
+        Py_CLEAR(self->plan[i].prepare);
+    }
     free_object(object);
 }
 

@@ -482,6 +482,56 @@ def test_names_are_bound_in_order(device: str, text: str, monkeypatch: pytest.Mo
             expression(*args, **named)
 
 
+_SUMS_OF_NUMBERS = (
+    "2 * n * a",
+    "(n - m) * a + b * -n",
+    "where(n > m, a, b)",
+    "n / m * a",
+    "2 ** n * a",
+    "n ** m * a",
+    "(n + m) * a < n * m",
+    "sum(a * (n + 1), axis=0)",
+    "abs(n) * a + (n == m)",
+    "complex(n, m) * a",
+    "minimum(n, m) * a",
+    "a * (n * 10 ** 18)",
+)
+_NUMBERS = (0, 1, -3, True, 2.5, float("inf"), 1 + 2j, 2**62, 2**70, 1e308)
+
+
+@cases.each_device()
+@pytest.mark.parametrize("type_", ["f8", "i4", "u1"])
+@pytest.mark.parametrize("text", _SUMS_OF_NUMBERS)
+def test_numbers_combined_before_arrays(device: str, type_: str, text: str) -> None:
+    """A call after others of its kind gives what a first one gives, an error too."""
+    a, b = (pcd.asarray(np.arange(6, dtype=type_).reshape(2, 3) + k, device=device) for k in (0, 1))
+
+    def outcome(expression: Expression, n: Any, m: Any) -> Any:
+        given = {"n": n, "m": m, "a": a, "b": b}
+        try:
+            with np.errstate(all="ignore"):
+                x = pcd.asnumpy(expression(**{name: given[name] for name in expression.inputs}))
+        except (ArithmeticError, TypeError, ValueError) as error:
+            return type(error), str(error)
+        return x.dtype, x.shape, x.tobytes()
+
+    used = Expression(text)
+    for n, m in itertools.product(_NUMBERS, repeat=2):
+        assert outcome(used, n, m) == outcome(Expression(text), n, m), (n, m)
+
+
+@pytest.mark.parametrize("text", ["2 * n * a", "where(n > 1, a, b) + (n - 1)", "sum(a * (n + 1))"])
+def test_numbers_combined_in_little_time(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first call teaches C the others: with other numbers, unless one becomes another kind."""
+    expression, a = Expression(text), np.arange(3.0)
+    given = {name: {"n": 2, "a": a, "b": a}[name] for name in expression.inputs}
+    expression(**given)
+    monkeypatch.setattr(Expression, "_call", lambda self, **named: "the long way")
+    want = eval(text, {"a": a, "b": a, "n": 5, "where": np.where, "sum": np.sum})
+    assert np.array_equal(expression(**{**given, "n": 5}), want)
+    assert expression(**{**given, "n": 5.0}) == "the long way"
+
+
 def test_names_that_read_alike() -> None:
     """Different names that read alike, of a subclass of str, fill no input twice."""
 

@@ -59,6 +59,7 @@ WAYS: dict[str, tuple[Callable[[], Any], int]] = {
     "out of the wrong type": (fails(ERRORS, pcd.add, A, A, out=I4), CALLS // 2),
     "attribute": (lambda: hasattr(pcd.add, "nothing"), CALLS),
     "expression": (lambda: EXPRESSION(A, I4, 2), CALLS),
+    "expression of numbers": (lambda: pcd.evaluate("2 * n * x", {"n": 3, "x": A}), CALLS),
     "expression with out": (lambda: EXPRESSION(A, I4, 2, out=OUT), CALLS),
     "expression, the long way": (lambda: EXPRESSION(A, I4, 2, order="C"), CALLS),
     "expression reduced": (lambda: pcd.evaluate("sum(x * 2)", {"x": A}), CALLS),

@@ -37,7 +37,17 @@ from .._typing import Host, overload
 from .._warnings import call_for_user
 from .columns import look_up
 from .datasets import fill, is_dataset
-from .graph import Graph, check_parts, needed, of_numbers, on_numbers, on_samples, operands, text_of
+from .graph import (
+    ON_NUMBERS,
+    Graph,
+    check_parts,
+    needed,
+    of_numbers,
+    on_numbers,
+    on_samples,
+    operands,
+    text_of,
+)
 from .lowering import Lowered, Static, describe, lower
 from .parsing import parse
 
@@ -147,7 +157,10 @@ class _Region:
         self.frontier = sorted(frontier)
         #: All nodes that are Python numbers.
         self.weak = frozenset(weak | numbers)
-        self.is_direct = not self.exponents and all(graph.nodes[k][0] == "input" for k in frontier)
+        #: Whether programs are for kinds of numbers, and those need nothing but arithmetic.
+        self.is_simple = not self.exponents and ON_NUMBERS.keys() >= {
+            graph.nodes[k][0] for k in self.inside
+        }
 
     def numbers(
         self, graph: Graph, values: Sequence[Any], compute: Callable[..., Any]
@@ -158,6 +171,15 @@ class _Region:
             function, *parts = graph.nodes[k]
             known[k] = compute(function, *(known[j] for j in parts))
         return {k: known[k] for k in self.frontier}
+
+    def sources(
+        self, graph: Graph, kinds: Mapping[int, type], nodes: Sequence[int], *values: Any
+    ) -> tuple[Any, ...] | None:
+        """Returns the values of `nodes`, or None if a computed number is not of the known kind."""
+        numbers = self.numbers(graph, values, on_numbers)
+        if any(type(numbers[k]) is not kind for k, kind in kinds.items()):
+            return None
+        return tuple(numbers[k] if k in numbers else values[graph.nodes[k][1]] for k in nodes)
 
 
 class _Part(NamedTuple):
@@ -615,12 +637,20 @@ class Expression(core.ExpressionBase):
             call.lower()
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
-        if self._pairs or not call.region.is_direct or call.has_values:
+        graph, region = self._graph, call.region
+        if self._pairs or not region.is_simple or call.has_values:
             return
-        name, axis, keepdims = self._graph.reduction or ("", None, False)
+        name, axis, keepdims = graph.reduction or ("", None, False)
         lowered, program = call.lower(np.dtype(np.bool_) if name in TRUTHS else None)
-        nodes = self._graph.nodes
-        sources = tuple(nodes[node][1] for node, _ in lowered.sources)
+        kinds = {
+            k: bool if isinstance(x, np.bool_) else type(x)
+            for k, x in call.nodes.items()
+            if k in region.inside
+        }
+        used = [k for k, _ in lowered.sources]
+        sources: Any = tuple(graph.nodes[k][1] for k in used)
+        if kinds:
+            sources = partial(region.sources, graph, kinds, used)
         number = REDUCTIONS.get(name, getattr(core, name.upper(), -1))
         self._remember(self.inputs, tuple(inputs), sources, program, number, axis, keepdims)
 
