@@ -135,20 +135,23 @@ class _Region:
 
     def __init__(self, graph: Graph, is_weak: Sequence[bool]) -> None:
         weak: set[int] = set()
-        numbers: set[int] = set()
         frontier: set[int] = set()
+        self._known: dict[int, Any] = {}
+        self._inputs: dict[int, int] = {}
         #: Exponents that come with the call; a program needs their values.
         self.exponents: set[int] = set()
         #: Nodes that Python computes, in their order.
-        self.inside: list[int] = []
+        self.inside: dict[int, Sequence[Any]] = {}
         for k, node in enumerate(graph.nodes):
             parts = set(operands(node))
             if node[0] == "number":
-                numbers.add(k)
+                self._known[k] = node[1]
             elif node[0] == "input":
-                weak |= {k} if is_weak[node[1]] else set()
-            elif node[0] != "where" and parts & weak and parts <= weak | numbers:
-                self.inside.append(k)
+                if is_weak[node[1]]:
+                    self._inputs[k] = node[1]
+                    weak.add(k)
+            elif node[0] != "where" and parts & weak and parts <= weak | self._known.keys():
+                self.inside[k] = node
                 weak.add(k)
             else:
                 frontier |= parts & weak
@@ -156,19 +159,15 @@ class _Region:
                     self.exponents.add(node[2])
         self.frontier = sorted(frontier)
         #: All nodes that are Python numbers.
-        self.weak = frozenset(weak | numbers)
+        self.weak = frozenset(weak | self._known.keys())
         #: Whether programs are for kinds of numbers, and those need nothing but arithmetic.
         self.is_simple = not self.exponents and ON_NUMBERS.keys() >= {
-            graph.nodes[k][0] for k in self.inside
+            node[0] for node in self.inside.values()
         }
 
-    def numbers(
-        self, graph: Graph, values: Sequence[Any], compute: Callable[..., Any]
-    ) -> dict[int, Any]:
-        known = {k: node[1] for k, node in enumerate(graph.nodes) if node[0] == "number"}
-        known |= {k: values[node[1]] for k, node in enumerate(graph.nodes) if node[0] == "input"}
-        for k in self.inside:
-            function, *parts = graph.nodes[k]
+    def numbers(self, values: Sequence[Any], compute: Callable[..., Any]) -> dict[int, Any]:
+        known = self._known | {k: values[i] for k, i in self._inputs.items()}
+        for k, (function, *parts) in self.inside.items():
             known[k] = compute(function, *(known[j] for j in parts))
         return {k: known[k] for k in self.frontier}
 
@@ -176,7 +175,7 @@ class _Region:
         self, graph: Graph, kinds: Mapping[int, type], nodes: Sequence[int], *values: Any
     ) -> tuple[Any, ...] | None:
         """Returns the values of `nodes`, or None if a computed number is not of the known kind."""
-        numbers = self.numbers(graph, values, on_numbers)
+        numbers = self.numbers(values, on_numbers)
         if any(type(numbers[k]) is not kind for k, kind in kinds.items()):
             return None
         return tuple(numbers[k] if k in numbers else values[graph.nodes[k][1]] for k in nodes)
@@ -223,7 +222,7 @@ class _Call:
         if self.region.frontier:
             # Beside an array a number is weak, or the scalar that NumPy makes of it.
             compute = on_samples if are_samples else on_numbers
-            for k, x in self.region.numbers(graph, self.values, compute).items():
+            for k, x in self.region.numbers(self.values, compute).items():
                 self.nodes[k] = np.bool_(x) if type(x) is bool else type_number(x)
         self.kinds: dict[int, Any] = {
             k: type(x) if is_number(x) else x.dtype for k, x in self.nodes.items()
