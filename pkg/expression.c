@@ -24,19 +24,24 @@ typedef struct program_object {
     int inputs;
     mylib_type input_types[MAX_INPUTS];
     PyObject *name;          /* owns the text that `computation` points to */
+    PyObject *prepare;       /* NULL, or makes the tuple of the inputs of those of an expression */
     computation computation; /* runs the program */
 } program_object;
+
+static int is_tuple(PyObject *item)
+{
+    if (!PyTuple_Check(item))
+        PyErr_SetString(PyExc_TypeError, "Program(): constants and steps are tuples");
+    return PyTuple_Check(item);
+}
 
 /* Sets a zeroed constant from a tuple (dtype, value): converts the value, of one element. */
 static int take_constant(PyObject *item, mylib_constant *constant)
 {
     PyObject *dtype, *value;
     mylib_type type;
-    if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "Program(): a constant is a tuple (dtype, value)");
-        return -1;
-    }
-    if (!PyArg_ParseTuple(item, "OO:constant", &dtype, &value) || take_dtype(dtype, &type) < 0)
+    if (!is_tuple(item) || !PyArg_ParseTuple(item, "OO:constant", &dtype, &value) ||
+        take_dtype(dtype, &type) < 0)
         return -1;
     PyArray_Descr *descr = PyArray_DescrFromType(num_of_type(type));
     constant->type = (int32_t)type;
@@ -51,11 +56,8 @@ static int take_step(PyObject *item, mylib_step *step)
     PyObject *dtype, *operands;
     mylib_type type;
     int op;
-    if (!PyTuple_Check(item)) {
-        PyErr_SetString(PyExc_TypeError, "Program(): a step is a tuple (op, dtype, operands)");
-        return -1;
-    }
-    if (!PyArg_ParseTuple(item, "iOO!:step", &op, &dtype, &PyTuple_Type, &operands) ||
+    if (!is_tuple(item) ||
+        !PyArg_ParseTuple(item, "iOO!:step", &op, &dtype, &PyTuple_Type, &operands) ||
         take_dtype(dtype, &type) < 0)
         return -1;
     *step = (mylib_step){op, (int32_t)type, {0, 0, 0}};
@@ -148,6 +150,7 @@ out:
 static int program_traverse(PyObject *object, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(object));
+    Py_VISIT(((program_object *)object)->prepare);
     return 0;
 }
 
@@ -156,6 +159,7 @@ static void program_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     mylib_program_free(((program_object *)object)->program);
     Py_CLEAR(((program_object *)object)->name);
+    Py_CLEAR(((program_object *)object)->prepare);
     free_object(object);
 }
 
@@ -315,9 +319,8 @@ enum { KEY_NUMBER = 64, KEY_NONE = 255 };
 /* A program for one combination of input types, and where its inputs come from. */
 typedef struct plan {
     program_object *program;
-    PyObject *prepare; /* NULL, or makes the tuple of the program's inputs of the expression's */
     uint8_t key[MAX_INPUTS];
-    uint8_t source[MAX_INPUTS]; /* otherwise for each input of the program the expression's */
+    uint8_t source[MAX_INPUTS]; /* for each input of the program, the expression's input */
 } plan;
 
 typedef struct expression_object {
@@ -364,7 +367,6 @@ static int find_plan(expression_object *self, const uint8_t *key, plan *plan_ret
         if (memcmp(self->plan[i].key, key, (size_t)self->inputs) == 0) {
             *plan_ret = self->plan[i];
             Py_INCREF(plan_ret->program);
-            Py_XINCREF(plan_ret->prepare);
             is_found = 1;
         }
     }
@@ -438,17 +440,16 @@ static outcome call_plan(expression_object *self, PyObject *const *args, PyObjec
         return OTHER_TYPE;
     PyObject *prepared = NULL;
     outcome done = OTHER_NUMBER;
-    if (found.prepare != NULL)
-        prepared = call_in_mode(found.prepare, args, self->inputs, NULL);
-    if (found.prepare == NULL || (prepared != NULL && PyTuple_Check(prepared) &&
-                                  PyTuple_GET_SIZE(prepared) == found.program->inputs))
+    if (found.program->prepare != NULL)
+        prepared = call_in_mode(found.program->prepare, args, self->inputs, NULL);
+    if (found.program->prepare == NULL || (prepared != NULL && PyTuple_Check(prepared) &&
+                                           PyTuple_GET_SIZE(prepared) == found.program->inputs))
         done = follow_plan(self, &found, args, prepared, out, result_ret);
     else if (prepared == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
         done = FAILED;
     else
         PyErr_Clear(); /* the long way raises it again */
     Py_XDECREF(prepared);
-    Py_XDECREF(found.prepare);
     Py_DECREF(found.program);
     return done;
 }
@@ -467,9 +468,6 @@ static PyObject *call_python(PyObject *self, PyObject *const *args, Py_ssize_t n
 static int find_input(const expression_object *self, Py_ssize_t given, PyObject *name)
 {
     for (int k = (int)given; k < self->inputs; k++)
-        if (PyTuple_GET_ITEM(self->names, k) == name)
-            return k;
-    for (int k = (int)given; k < self->inputs; k++) /* an equal string that is another object */
         if (PyUnicode_Compare(PyTuple_GET_ITEM(self->names, k), name) == 0)
             return k;
     return -1;
@@ -532,11 +530,11 @@ static PyObject *expression_new(PyTypeObject *type, PyObject *args, PyObject *kw
 }
 
 /* Keeps a plan, unless its key already has one.  Replaces the oldest if there are too many. */
-static void add_plan(expression_object *self, const plan *new, PyObject *names, int number,
-                     PyObject *axis, int keeps_axes)
+static void add_plan(expression_object *self, const plan *new, PyObject *prepare, PyObject *names,
+                     int number, PyObject *axis, int keeps_axes)
 {
     const int inputs = (int)PyTuple_GET_SIZE(names);
-    plan old = {0};
+    program_object *old = NULL;
     Py_BEGIN_CRITICAL_SECTION((PyObject *)self);
     int is_known = 0;
     self->inputs = inputs;
@@ -550,21 +548,21 @@ static void add_plan(expression_object *self, const plan *new, PyObject *names, 
         is_known |= memcmp(self->plan[i].key, new->key, (size_t)inputs) == 0;
     if (!is_known) {
         int place = self->plans < MAX_PLANS ? self->plans++ : self->replace++ % MAX_PLANS;
-        old = self->plan[place];
+        old = self->plan[place].program;
         self->plan[place] = *new;
         Py_INCREF(new->program);
-        Py_XINCREF(new->prepare);
+        if (new->program->prepare == NULL) /* another thread may be calling the old one */
+            new->program->prepare = Py_XNewRef(prepare);
     }
     Py_END_CRITICAL_SECTION();
-    Py_XDECREF(old.program);
-    Py_XDECREF(old.prepare);
+    Py_XDECREF(old);
 }
 
 /*
  * Lets `program` compute calls on inputs of these names and of the types of these.  Its inputs are
- * those with the numbers `sources`, or the tuple that the function `sources` makes of all; if that
- * is another object, the call takes the long way.  If `number` is that of a reduction, and not -1,
- * the values are reduced along `axis`; all calls of an expression have the same reduction.
+ * those with the numbers `sources`, or the tuple that the function `sources` makes of all; if it
+ * makes none, the call takes the long way.  If `number` is that of a reduction, and not -1, the
+ * values are reduced along `axis`, in all calls of the expression.
  */
 static PyObject *expression_remember(PyObject *object, PyObject *args)
 {
@@ -572,25 +570,24 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
     PyObject *names, *inputs, *sources, *program, *axis;
     int number, keeps_axes;
     plan new = {0};
-    if (!PyArg_ParseTuple(args, "O!O!OOiOp:_remember", &PyTuple_Type, &names, &PyTuple_Type,
-                          &inputs, &sources, &program, &number, &axis, &keeps_axes))
+    if (!PyArg_ParseTuple(args, "O!O!OO!iOp:_remember", &PyTuple_Type, &names, &PyTuple_Type,
+                          &inputs, &sources, self->state->program_type, &program, &number, &axis,
+                          &keeps_axes))
         return NULL;
-    if (Py_TYPE(program) != self->state->program_type ||
-        (PyTuple_Check(sources) &&
+    if ((PyTuple_Check(sources) &&
          PyTuple_GET_SIZE(sources) != ((program_object *)program)->inputs) ||
         PyTuple_GET_SIZE(inputs) > MAX_INPUTS ||
         PyTuple_GET_SIZE(inputs) != PyTuple_GET_SIZE(names) ||
         (self->inputs >= 0 && self->inputs != PyTuple_GET_SIZE(inputs)))
         goto odd;
     new.program = (program_object *)program;
-    new.prepare = PyTuple_Check(sources) ? NULL : sources;
     for (Py_ssize_t k = 0; k < PyTuple_GET_SIZE(inputs); k++) {
         if (!PyUnicode_Check(PyTuple_GET_ITEM(names, k)))
             goto odd;
         if ((new.key[k] = key_of(self->state, PyTuple_GET_ITEM(inputs, k))) == KEY_NONE)
             return PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
     }
-    const Py_ssize_t count = new.prepare != NULL ? 0 : PyTuple_GET_SIZE(sources);
+    const Py_ssize_t count = PyTuple_Check(sources) ? PyTuple_GET_SIZE(sources) : 0;
     for (Py_ssize_t k = 0; k < count; k++) {
         long source = PyLong_AsLong(PyTuple_GET_ITEM(sources, k));
         if (source == -1 && PyErr_Occurred())
@@ -599,7 +596,7 @@ static PyObject *expression_remember(PyObject *object, PyObject *args)
             goto odd;
         new.source[k] = (uint8_t)source;
     }
-    add_plan(self, &new, names, number, axis, keeps_axes);
+    add_plan(self, &new, PyTuple_Check(sources) ? NULL : sources, names, number, axis, keeps_axes);
     Py_RETURN_NONE;
 odd:
     return PyErr_Format(PyExc_ValueError, "_remember(): these do not belong together");
@@ -611,10 +608,8 @@ static int expression_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(Py_TYPE(object));
     Py_VISIT(self->names);
     Py_VISIT(self->axis);
-    for (int i = 0; i < self->plans; i++) {
+    for (int i = 0; i < self->plans; i++)
         Py_VISIT(self->plan[i].program);
-        Py_VISIT(self->plan[i].prepare);
-    }
     return 0;
 }
 
@@ -624,10 +619,8 @@ static void expression_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     Py_CLEAR(self->names);
     Py_CLEAR(self->axis);
-    for (int i = 0; i < self->plans; i++) {
+    for (int i = 0; i < self->plans; i++)
         Py_CLEAR(self->plan[i].program);
-        Py_CLEAR(self->plan[i].prepare);
-    }
     free_object(object);
 }
 

@@ -1,12 +1,6 @@
 /*
- * operation.c - the type of pcd.add and the other operations.
- *
- * A call tries, in this order:
- *   1. Python numbers: mylib_scalar_*, which returns a Python number or bool;
- *   2. Arrays, or NumPy arrays of one type on the CPU: run_operation(), the fast path;
- *   3. device=, GPU arrays of other libraries, large arrays that need conversion, operands with
- *      rules of their own: pkg._call.call, in Python;
- *   4. everything else: the NumPy ufunc, which knows all of NumPy's rules.
+ * operation.c - the type of pcd.add and the other operations.  A call takes the first way that can
+ * do it: scalars, the fast path, pkg._call, NumPy's ufunc (docs/design/calls.md).
  */
 #include "operation.h"
 

@@ -123,12 +123,13 @@ def compress(content: bytes) -> bytes:
 class SDist(sdist):
     """Leaves out redundant data.
 
-    That is the folder egg-info (PKG-INFO says the same, and has the README), the entries of
-    folders, and the owner and time of each file.
+    That is the folder egg-info (PKG-INFO says the same, and has the README), setup.cfg, which is
+    empty but for defaults, the entries of folders, and the owner and time of each file.
     """
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, [file for file in files if ".egg-info" not in file])
+        Path(base_dir, "setup.cfg").unlink()
 
     def make_archive(self, base_name: str, format: str, *args: Any, **kwargs: Any) -> Any:
         if format != "gztar":

@@ -37,17 +37,7 @@ from .._typing import Host, overload
 from .._warnings import call_for_user
 from .columns import look_up
 from .datasets import fill, is_dataset
-from .graph import (
-    ON_NUMBERS,
-    Graph,
-    check_parts,
-    needed,
-    of_numbers,
-    on_numbers,
-    on_samples,
-    operands,
-    text_of,
-)
+from .graph import Graph, check_parts, needed, of_numbers, on_numbers, on_samples, operands, text_of
 from .lowering import Lowered, Static, describe, lower
 from .parsing import parse
 
@@ -160,10 +150,6 @@ class _Region:
         self.frontier = sorted(frontier)
         #: All nodes that are Python numbers.
         self.weak = frozenset(weak | self._known.keys())
-        #: Whether programs are for kinds of numbers, and those need nothing but arithmetic.
-        self.is_simple = not self.exponents and ON_NUMBERS.keys() >= {
-            node[0] for node in self.inside.values()
-        }
 
     def numbers(self, values: Sequence[Any], compute: Callable[..., Any]) -> dict[int, Any]:
         known = self._known | {k: values[i] for k, i in self._inputs.items()}
@@ -174,9 +160,9 @@ class _Region:
     def sources(
         self, graph: Graph, kinds: Mapping[int, type], nodes: Sequence[int], *values: Any
     ) -> tuple[Any, ...] | None:
-        """Returns the values of `nodes`, or None if a computed number is not of the known kind."""
+        """Returns the values of `nodes`, or None if a number is of another kind."""
         numbers = self.numbers(values, on_numbers)
-        if any(type(numbers[k]) is not kind for k, kind in kinds.items()):
+        if {k: type(numbers[k]) for k in kinds} != kinds:
             return None
         return tuple(numbers[k] if k in numbers else values[graph.nodes[k][1]] for k in nodes)
 
@@ -637,7 +623,7 @@ class Expression(core.ExpressionBase):
 
     def _note(self, call: _Call, inputs: Sequence[Any]) -> None:
         graph, region = self._graph, call.region
-        if self._pairs or not region.is_simple or call.has_values:
+        if self._pairs or region.exponents or call.has_values:
             return
         name, axis, keepdims = graph.reduction or ("", None, False)
         lowered, program = call.lower(np.dtype(np.bool_) if name in TRUTHS else None)

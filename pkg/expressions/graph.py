@@ -131,8 +131,7 @@ OPERATORS: dict[str, tuple[str, type[ast.AST], Callable[[Any, Any], Any]]] = {
     "greater_equal": (">=", ast.GtE, operator.ge),
 }
 
-#: Python's arithmetic.
-ON_NUMBERS: dict[str, Callable[..., Any]] = {
+_ON_NUMBERS: dict[str, Callable[..., Any]] = {
     **{name: function for name, (_, _, function) in OPERATORS.items()},
     "positive": operator.pos,
     "negative": operator.neg,
@@ -170,7 +169,7 @@ def on_numbers(function: str, *numbers: Any, most: int = MAX_COMPUTED_BITS) -> A
     if function == "where":
         return _where(*map(python_number, numbers))
     given = [python_number(x) for x in numbers]
-    known = ON_NUMBERS.get(function)
+    known = _ON_NUMBERS.get(function)
     if known is None and all(isinstance(x, int) for x in given):
         known = _ON_INTS.get(function)
     result = (known or OPERATIONS["rint" if function == "round" else function])(*given)

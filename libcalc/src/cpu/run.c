@@ -6,9 +6,7 @@
  */
 #include <stdatomic.h>
 #include <stdlib.h>
-#ifdef __linux__
 #include <sys/mman.h>
-#endif
 #include <unistd.h>
 
 #include "cpu/run_row.h"
@@ -123,13 +121,11 @@ static void run_task(void *context, int thread, int64_t i)
 static int is_untouched(const mylib_layout *l)
 {
     unsigned char is_resident = 1;
-#ifdef __linux__
     int64_t index[MYLIB_MAX_NDIM];
     char *last = l->data[0];
     mylib_layout_seek(l, l->strides, 1, l->count - 1, index, &last);
+#ifdef __linux__
     (void)mincore(last - (uintptr_t)last % (uintptr_t)sysconf(_SC_PAGESIZE), 1, &is_resident);
-#else
-    (void)l;
 #endif
     return !(is_resident & 1);
 }

@@ -4,12 +4,6 @@
  *
  * A kernel interprets statements: one step at a time for all elements of a thread, in registers.
  * The switch over opcodes is expanded from the table; memory traffic hides its cost.
- *
- * contiguous.cu  single operations over rows of vectors; floating-point flags; scalars
- * strided.cu     operands of any strides
- * reduce.cu      reductions (reduction.cuh and reduce_*.cuh)
- * fused.cu       programs of several statements, and their reductions
- * functions.cu   single functions
  */
 #pragma once
 

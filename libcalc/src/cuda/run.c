@@ -1,13 +1,6 @@
 /*
- * run.c - runs programs over GPU memory: picks the kernels and launches them.  Plain C.
- *
- * - A single operation runs in one launch: of contiguous.cu if its operands are contiguous along
- *   rows, else of strided.cu.
- * - A program that fits the arguments of a launch is fused (fused.h).
- * - Any other program runs statement by statement: the result of each goes to temporary memory.
- *   Large arrays are computed piece by piece, which keeps this memory mostly in the GPU's cache.
- *
- * A call enqueues all of its work, and the release of its memory, on one stream.
+ * run.c - runs programs over GPU memory (docs/design/calls.md): picks kernels and launches them.
+ * Plain C.  A call enqueues all of its work, and the release of its memory, on one stream.
  */
 #include <stdlib.h>
 #include <string.h>
