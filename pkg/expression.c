@@ -438,12 +438,12 @@ static outcome call_plan(expression_object *self, PyObject *const *args, PyObjec
             return PyErr_Occurred() ? FAILED : OTHER_OPERAND;
     if (!find_plan(self, key, &found))
         return OTHER_TYPE;
-    PyObject *prepared = NULL;
+    PyObject *prepare = found.program->prepare, *prepared = NULL;
     outcome done = OTHER_NUMBER;
-    if (found.program->prepare != NULL)
-        prepared = call_in_mode(found.program->prepare, args, self->inputs, NULL);
-    if (found.program->prepare == NULL || (prepared != NULL && PyTuple_Check(prepared) &&
-                                           PyTuple_GET_SIZE(prepared) == found.program->inputs))
+    if (prepare != NULL)
+        prepared = call_in_mode(prepare, args, self->inputs, NULL);
+    if (prepare == NULL || (prepared != NULL && PyTuple_Check(prepared) &&
+                            PyTuple_GET_SIZE(prepared) == found.program->inputs))
         done = follow_plan(self, &found, args, prepared, out, result_ret);
     else if (prepared == NULL && !PyErr_ExceptionMatches(PyExc_Exception))
         done = FAILED;
