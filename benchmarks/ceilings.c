@@ -34,26 +34,29 @@ typedef uint64_t vector;
 #define ADD(a, b) ((a) + (b))
 #endif
 
+static inline uint64_t sum_words(const uint64_t *const *in, int k, int64_t i)
+{
+    uint64_t sum = in[0][i];
+    for (int j = 1; j < k; j++)
+        sum += in[j][i];
+    return sum;
+}
+
 /* out = the sum of k inputs, in words of 64 bits: floats could meet slow denormals. */
 static inline void add_range(int64_t n, uint64_t *out, const uint64_t *const *in, int k)
 {
     const int64_t lanes = sizeof(vector) / 8;
     int64_t i = 0;
-    for (int64_t whole = 0; i < n; whole = 1) {
-        /* words as far as the next vector of the output, vectors, and words to the end */
-        for (; i < n && (whole || (uintptr_t)(out + i) % sizeof(vector) != 0); i++) {
-            uint64_t word = in[0][i];
-            for (int j = 1; j < k; j++)
-                word += in[j][i];
-            out[i] = word;
-        }
-        for (; i + lanes <= n; i += lanes) {
-            vector v = LOAD(in[0] + i);
-            for (int j = 1; j < k; j++)
-                v = ADD(v, LOAD(in[j] + i));
-            STREAM(out + i, v);
-        }
+    for (; i < n && (uintptr_t)(out + i) % sizeof(vector) != 0; i++)
+        out[i] = sum_words(in, k, i);
+    for (; i + lanes <= n; i += lanes) {
+        vector sum = LOAD(in[0] + i);
+        for (int j = 1; j < k; j++)
+            sum = ADD(sum, LOAD(in[j] + i));
+        STREAM(out + i, sum);
     }
+    for (; i < n; i++)
+        out[i] = sum_words(in, k, i);
 #if defined(__AVX512F__) || defined(__AVX2__)
     _mm_sfence();
 #endif

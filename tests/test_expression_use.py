@@ -482,7 +482,7 @@ def test_names_are_bound_in_order(device: str, text: str, monkeypatch: pytest.Mo
             expression(*args, **named)
 
 
-_SUMS_OF_NUMBERS = (
+_TEXTS_WITH_NUMBERS = (
     "2 * n * a",
     "(n - m) * a + b * -n",
     "where(n > m, a, b)",
@@ -501,7 +501,7 @@ _NUMBERS = (0, 1, -3, True, 2.5, float("inf"), 1 + 2j, 2**62, 2**70, 1e308)
 
 @cases.each_device()
 @pytest.mark.parametrize("type_", ["f8", "i4", "u1"])
-@pytest.mark.parametrize("text", _SUMS_OF_NUMBERS)
+@pytest.mark.parametrize("text", _TEXTS_WITH_NUMBERS)
 def test_numbers_combined_before_arrays(device: str, type_: str, text: str) -> None:
     """A call after others of its kind gives what a first one gives, an error too."""
     a, b = (pcd.asarray(np.arange(6, dtype=type_).reshape(2, 3) + k, device=device) for k in (0, 1))
@@ -521,7 +521,7 @@ def test_numbers_combined_before_arrays(device: str, type_: str, text: str) -> N
 
 
 @pytest.mark.parametrize("text", ["2 * n * a", "where(n > 1, a, b) + (n - 1)", "sum(a * (n + 1))"])
-def test_numbers_combined_in_little_time(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_numbers_combined_on_the_fast_path(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first call teaches C the others: with other numbers, unless one becomes another kind."""
     expression, a = Expression(text), np.arange(3.0)
     given = {name: {"n": 2, "a": a, "b": a}[name] for name in expression.inputs}

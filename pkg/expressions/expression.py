@@ -126,6 +126,7 @@ class _Region:
     def __init__(self, graph: Graph, is_weak: Sequence[bool]) -> None:
         weak: set[int] = set()
         frontier: set[int] = set()
+        #: By node: the numbers of the text, and the inputs that are numbers.
         self._known: dict[int, Any] = {}
         self._inputs: dict[int, int] = {}
         #: Exponents that come with the call; a program needs their values.
