@@ -224,7 +224,8 @@ static inline int mylib_is_conversion(const mylib_program *program)
 
 /*
  * Reduces a program to one statement of the inputs as stored; whoever runs it reads operand k as
- * mylib_read_type().  Returns 0 unless that is possible, each input being used once.
+ * mylib_read_type().  Returns 0 unless that is possible, each input being used once, and the
+ * condition of a selection being bool.
  */
 int mylib_single_statement(mylib_statement *s, const mylib_program *program);
 

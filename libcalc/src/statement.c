@@ -34,6 +34,8 @@ int mylib_single_statement(mylib_statement *s, const mylib_program *p)
         for (int j = 0; j < k; j++)
             if (s->operand[j].index == input)
                 return 0;
+        if (s->opcode == MYLIB_OPCODE_SELECT && k == 0 && p->input_type[input] != MYLIB_BOOL)
+            return 0;
         s->operand[k] = (mylib_value){MYLIB_VALUE_INPUT, p->input_type[input], (uint16_t)input};
     }
     /* A final conversion that reads a register is a second conversion. */

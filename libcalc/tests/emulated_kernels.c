@@ -144,11 +144,12 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
     const int rows = args->walk.row_ndim; /* the columns follow */
     mylib_layout l = {.ndim = rows + 1,
                       .operands = args->operands,
-                      .count = (int64_t)args->walk.rows * args->columns,
+                      .count =
+                          args->is_flat ? args->columns : (int64_t)args->walk.rows * args->columns,
                       .strides = strides};
     for (int d = 0; d < rows; d++)
         l.shape[d] = args->walk.row_shape[d];
-    l.shape[rows] = args->columns;
+    l.shape[rows] = args->is_flat ? args->flat_columns : args->columns;
     for (int k = 0; k < args->operands; k++) {
         int is_constant = k > 0 && args->access[k - 1] == MYLIB_ACCESS_CONSTANT;
         l.data[k] = is_constant ? (char *)(uintptr_t)args->constant[k - 1] : args->data[k];

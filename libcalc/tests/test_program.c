@@ -809,14 +809,15 @@ static void test_single_statements(void)
           "negative");
     CHECK(is_single(1, i32, f64, f64, 0, 1, to_f64, none, &s) && IS(MYLIB_OPCODE_CONVERT, 0, 0),
           "a conversion");
-    CHECK(is_single(3, f32, f64, i32, 0, 1, select, none, &s) && IS(MYLIB_OPCODE_SELECT, 0, 1) &&
-              s.operand[2].index == 2,
+    CHECK(is_single(3, MYLIB_BOOL, f64, i32, 0, 1, select, none, &s) &&
+              IS(MYLIB_OPCODE_SELECT, 0, 1) && s.operand[2].index == 2,
           "a selection");
 #undef IS
     const mylib_step of_result = {MYLIB_OP_negative, f64, {2, 0, 0}};
     const mylib_step to_f32 = {MYLIB_STEP_CONVERT, f32, {0, 0, 0}};
     const mylib_step back = {MYLIB_STEP_CONVERT, f64, {1, 0, 0}};
     const mylib_step narrowed = {MYLIB_OP_negative, f64, {1, 0, 0}};
+    CHECK(!is_single(3, f32, f64, i32, 0, 1, select, none, &s), "a condition of numbers");
     CHECK(!is_single(2, f64, f64, f64, 0, 2, add, of_result, &s), "two operations");
     CHECK(!is_single(1, f64, f64, f64, 0, 1, twice, none, &s), "one input twice");
     CHECK(!is_single(1, f64, f64, f64, 1, 1, add, none, &s), "a constant");

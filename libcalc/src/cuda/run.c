@@ -137,8 +137,9 @@ static mylib_status run_with_temporaries(call *c, mylib_layout *layout, int plac
 #define MAX_SEARCHED 256
 
 /*
- * Tells whether statement i converts an input for a single other statement.  That statement then
- * reads the input itself: the kernels of single operations convert while they read.
+ * Tells whether statement i converts an input for a single other statement, not as its condition.
+ * That statement then reads the input itself: the kernels of single operations convert what they
+ * read.
  */
 static int is_left_to_user(const mylib_program *p, int i)
 {
@@ -153,7 +154,8 @@ static int is_left_to_user(const mylib_program *p, int i)
             if (later->operand[o].kind != MYLIB_VALUE_REGISTER ||
                 later->operand[o].index != s->target)
                 continue;
-            if ((user >= 0 && user != j) || later->opcode == MYLIB_OPCODE_CONVERT)
+            if ((user >= 0 && user != j) || later->opcode == MYLIB_OPCODE_CONVERT ||
+                (later->opcode == MYLIB_OPCODE_SELECT && o == 0))
                 return 0;
             user = j;
         }

@@ -150,31 +150,72 @@ static int own_dimension(const mylib_strided_args *p, int k)
     return best;
 }
 
-/* Returns false if no input is transposed against the output. */
+/* Returns own_dimension() of the first input that has one. */
+static int find_turned(const mylib_strided_args *p)
+{
+    int turned = -1;
+    for (int k = 1; k <= p->statement.operands && turned < 0; k++)
+        turned = own_dimension(p, k);
+    return turned;
+}
+
+/* By log2 of the size: this share of a tile must exist, or flat is faster. */
+static const double least_used[] = {0.30, 0.40, 0.55, 0.75, 0.85};
+
+/* Returns which share of a tile exists, in slices of `rows` rows. */
+static double share_used(const mylib_strided_args *p, int32_t rows)
+{
+    const mylib_walk *w = &p->walk;
+    const double threads = MYLIB_CUDA_THREADS / w->across * w->across;
+    return threads / MYLIB_CUDA_THREADS * p->columns /
+           (double)mylib_round_up(p->columns, w->tile_columns) * rows /
+           (double)mylib_round_up(rows, w->tile_rows);
+}
+
+/* Returns the columns of the fullest tiles of slices of `rows` rows: the usual ones if possible. */
+static int32_t choose_tile(const mylib_strided_args *p, int32_t rows, int size)
+{
+    const int32_t usual = MYLIB_STRIDED_TILE_COLUMNS(size), least = MYLIB_STRIDED_TILE_LEAST(size),
+                  elements = MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(size);
+    int32_t best = usual, columns = usual;
+    int64_t fewest = INT64_MAX;
+    do {
+        const int64_t tiles =
+            mylib_divide_up(p->columns, columns) * mylib_divide_up(rows, elements / columns);
+        best = tiles < fewest ? columns : best;
+        fewest = mylib_lesser(tiles, fewest);
+        columns = columns * least < elements ? columns * 2 : least;
+    } while (columns != usual);
+    return best;
+}
+
+/* Returns false if no input is transposed against the output, or tiles would be too empty. */
 static int choose_transpose(mylib_strided_args *p, int size, int vector)
 {
     mylib_walk *w = &p->walk;
     const int inner = w->row_ndim - 1;
-    int turned = -1;
-    if (p->columns < MYLIB_TRANSPOSE_MIN)
+    const int turned = find_turned(p);
+    if (p->columns < MYLIB_TRANSPOSE_MIN || turned < 0)
         return 0;
-    for (int k = 1; k <= p->statement.operands && turned < 0; k++)
-        turned = own_dimension(p, k);
-    if (turned < 0)
+    const int is_vector =
+        p->column_stride[0] == (int64_t)1 << p->out_shift && has_aligned_rows(p, vector);
+    const int32_t columns = choose_tile(p, w->row_shape[turned], size),
+                  rows = MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(size) / columns;
+    set_threads(p, is_vector ? columns / vector : columns, is_vector ? vector : 1, columns, rows);
+    if (share_used(p, w->row_shape[turned]) < least_used[mylib_log2_of(size)])
         return 0;
     move_inward(p, turned);
     for (int k = 1; k < p->operands; k++)
         if (own_dimension(p, k) == inner)
             p->access[k - 1] = MYLIB_ACCESS_STAGED;
 
-    int32_t columns = MYLIB_STRIDED_TILE_COLUMNS(size), rows = MYLIB_STRIDED_TILE_ROWS(size);
-    if (p->column_stride[0] == (int64_t)1 << p->out_shift && has_aligned_rows(p, vector)) {
+    p->tile_bits = (uint8_t)mylib_log2_of(rows);
+    p->tile_pitch = MYLIB_STRIDED_TILE_PITCH(columns, size);
+    if (is_vector) {
         set_vectors(p, size, vector);
-        set_threads(p, columns / vector, vector, columns, rows);
         w->column_step[0] = 1;
         w->row_step[1] = MYLIB_CUDA_THREADS / w->across;
     } else {
-        set_threads(p, columns, 1, columns, rows);
         w->row_step[0] = MYLIB_CUDA_THREADS / columns;
         w->row_step[1] = w->row_step[0] * vector;
     }
@@ -183,20 +224,55 @@ static int choose_transpose(mylib_strided_args *p, int size, int vector)
     return 1;
 }
 
-static void choose_scattered(mylib_strided_args *p, int vector, int vectors)
+/* Numbers the elements in C order: those of a thread are as far apart as there are threads. */
+static void choose_flat(mylib_strided_args *p, const mylib_layout *layout, int elements, int vector)
 {
     mylib_walk *w = &p->walk;
-    const int inner = w->row_ndim - 1;
+    for (int k = 1; k < p->operands; k++) {
+        const mylib_value operand = p->statement.operand[k - 1];
+        uint8_t *access = &p->access[k - 1];
+        if ((*access == MYLIB_ACCESS_ELEMENT || *access == MYLIB_ACCESS_MASK) &&
+            !mylib_layout_is_contiguous(layout, 1 + operand.index,
+                                        mylib_type_size((mylib_type)operand.type)))
+            *access = MYLIB_ACCESS_GATHERED;
+    }
+    p->is_regular = (uint8_t)mylib_layout_is_contiguous(layout, 0, (size_t)1 << p->out_shift);
+    p->is_flat = 1;
+    p->flat_columns = p->columns;
+    p->flat_divider = mylib_divider_of(p->columns);
+    p->columns *= w->rows;
+    w->rows = 1;
+    set_threads(p, MYLIB_CUDA_THREADS, 1, MYLIB_CUDA_THREADS * elements, 1);
+    w->column_step[0] = MYLIB_CUDA_THREADS;
+    w->column_step[1] = MYLIB_CUDA_THREADS * vector;
+    w->row_step[0] = w->row_step[1] = 0;
+    mylib_walk_cut(w, p->columns, 1, 1);
+}
+
+/* Returns false if tiles would be too empty. */
+static int choose_scattered(mylib_strided_args *p, int size, int vector, int vectors)
+{
+    mylib_walk *w = &p->walk;
     const int goes_down = mylib_walk_space(w, p->columns, vector * vectors, MYLIB_CUDA_THREADS);
+    const int longest = mylib_walk_longest(w), inner = w->row_ndim - 1;
+    const double least = least_used[mylib_log2_of(size)];
+    const double along = share_used(p, w->row_shape[longest]);
+    int32_t slice_rows = goes_down ? w->row_shape[inner] : w->rows;
+    double used = share_used(p, slice_rows);
+    /* Along the longest dimension, unless neighbouring rows of an input lie in the same sectors. */
+    if (goes_down && along >= least && along > 1.2 * used && find_turned(p) < 0) {
+        move_inward(p, longest);
+        slice_rows = w->row_shape[inner];
+        used = along;
+    }
+    if (used < least)
+        return 0;
     p->column_unit = 1;
     w->column_step[1] = w->column_step[0] * vector;
     w->row_step[1] = w->row_step[0] * vector;
-    /* Keep tiles within slices, of the longest dimension, unless too many threads would idle. */
-    if (goes_down && w->row_shape[inner] < w->tile_rows / 2)
-        move_inward(p, mylib_walk_longest(w));
-    const int32_t slice_rows = w->row_shape[inner];
-    p->is_regular = !goes_down || slice_rows == w->rows || slice_rows >= w->tile_rows / 2;
-    mylib_walk_cut(w, p->columns, goes_down && p->is_regular ? slice_rows : w->rows, 1);
+    mylib_walk_cut(w, p->columns, slice_rows, 1);
+    p->is_regular = 1;
+    return 1;
 }
 
 /* Finds the aligned vectors that lie within input k. */
@@ -274,20 +350,23 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
     for (int k = 1; k < p->operands; k++) {
         const mylib_value operand = s->operand[k - 1];
         p->access[k - 1] = layout->is_host_scalar[1 + operand.index] ? MYLIB_ACCESS_CONSTANT
-                           : operand.type != s->type                 ? MYLIB_ACCESS_GATHERED
-                           : is_repeated(p, k)                       ? MYLIB_ACCESS_UNIFORM
-                                                                     : MYLIB_ACCESS_ELEMENT;
+                           : operand.type != s->type
+                               ? (k <= p->first ? MYLIB_ACCESS_MASK : MYLIB_ACCESS_GATHERED)
+                           : is_repeated(p, k) ? MYLIB_ACCESS_UNIFORM
+                                               : MYLIB_ACCESS_ELEMENT;
     }
 
     if (choose_channels(p, size, vector))
         return;
-    if (!choose_vectors(p, size, vector, vectors) && !choose_transpose(p, size, vector))
-        choose_scattered(p, vector, vectors);
+    if (!choose_vectors(p, size, vector, vectors) && !choose_transpose(p, size, vector) &&
+        !choose_scattered(p, size, vector, vectors))
+        choose_flat(p, layout, vector * vectors, vector);
     const mylib_walk *w = &p->walk;
-    p->is_plain = !p->has_leads && w->row_ndim == 1;
+    p->is_plain = !p->has_leads && (w->row_ndim == 1 || p->is_flat);
     p->is_early = p->operands <= 3 && size < MYLIB_STRIDED_SHIFTED_BELOW && p->is_vector;
     for (int k = 1; k < p->operands; k++) {
-        set_extent(p, k, size);
+        if (p->is_vector)
+            set_extent(p, k, size);
         p->is_early = p->is_early && p->access[k - 1] <= MYLIB_ACCESS_SHIFTED;
     }
     for (int k = 0; k < p->operands; k++) {
@@ -297,10 +376,4 @@ void mylib_strided_init(mylib_strided_args *p, const mylib_statement *s, const m
         if (k > 0 && p->is_reversed[k - 1])
             p->data[k] -= (vector - 1) * llabs(column);
     }
-    for (int k = 1; k < p->operands; k++)
-        if (p->access[k - 1] == MYLIB_ACCESS_ELEMENT && !p->is_regular)
-            p->access[k - 1] = MYLIB_ACCESS_GATHERED;
-    if (p->first && p->is_regular && p->access[0] == MYLIB_ACCESS_GATHERED &&
-        p->statement.operand[0].type == MYLIB_BOOL)
-        p->access[0] = MYLIB_ACCESS_MASK;
 }

@@ -18,12 +18,6 @@ template <typename T> struct strided {
     static constexpr bool HAS_LEADS = sizeof(T) < MYLIB_STRIDED_SHIFTED_BELOW;
     static constexpr uint32_t FULL = (1u << VECTOR) - 1, ALL = ~0u >> (32 - N);
 
-    static constexpr int TILE_ROWS = MYLIB_STRIDED_TILE_ROWS(sizeof(T));
-    static constexpr int TILE_COLUMNS = MYLIB_STRIDED_TILE_COLUMNS(sizeof(T));
-    static constexpr int TILE_PITCH = MYLIB_STRIDED_TILE_PITCH(sizeof(T));
-    static_assert(TILE_ROWS * TILE_COLUMNS == THREADS * N && THREADS % TILE_ROWS == 0,
-                  "a thread reads N elements of a tile, all in one row");
-
     /* Elements at once in loops that are not unrolled. */
     static constexpr int GATHERED = N < 4 ? N : 4, STAGED = N < 8 ? N : 8;
 
@@ -31,7 +25,9 @@ template <typename T> struct strided {
     static constexpr int BLOCKS = sizeof(T) <= 4 ? 4 : 3;
 
     /* Fits a tile of any shape. */
-    static constexpr int SHARED_NBYTES = TILE_ROWS * TILE_PITCH;
+    static constexpr int LEAST = MYLIB_STRIDED_TILE_LEAST(sizeof(T));
+    static constexpr int SHARED_NBYTES =
+        THREADS * N / LEAST * MYLIB_STRIDED_TILE_PITCH(LEAST, sizeof(T));
 };
 
 template <typename T> __device__ __forceinline__ void store_element(char *p, T value)
@@ -416,22 +412,14 @@ __device__ __forceinline__ void read_uniform(const char *p, T (&x)[strided<T>::N
  * tile; otherwise each thread loads its own.
  */
 template <typename T>
-__device__ __forceinline__ T *turned_place(unsigned char *shared, int32_t column, int32_t row)
+__device__ __forceinline__ T *turned_place(const mylib_strided_args &args, unsigned char *shared,
+                                           int32_t column, int32_t row)
 {
-    return (T *)(shared + row * strided<T>::TILE_PITCH) + column;
+    return (T *)(shared + row * args.tile_pitch) + column;
 }
 template <typename T> __device__ __forceinline__ T *own_place(unsigned char *shared, int i)
 {
     return (T *)shared + i * THREADS + anew(threadIdx.x);
-}
-
-template <typename T, typename S, bool IS_MASK>
-__device__ __forceinline__ T read_converted(const char *p)
-{
-    if constexpr (IS_MASK)
-        return convert<T>(convert<t_bool>(load_element<S>(p)));
-    else
-        return convert<T>(load_element<S>(p));
 }
 
 /* Transposes elements that need no conversion. */
@@ -440,70 +428,99 @@ __device__ __forceinline__ void stage(const mylib_strided_args &args, int k, con
                                       unsigned char *shared)
 {
     typedef strided<T> S;
-    constexpr int STEP = THREADS / S::TILE_ROWS;
     constexpr int SOME = S::STAGED;
-    uint32_t tid = (uint32_t)anew(threadIdx.x);
-    int32_t row = (int32_t)(tid % S::TILE_ROWS), column = (int32_t)(tid / S::TILE_ROWS);
+    const int32_t tid = anew(threadIdx.x), apart = THREADS >> args.tile_bits;
+    const int32_t column = tid >> args.tile_bits, row = tid - (column << args.tile_bits);
     int32_t columns = t.row + row < t.end_row ? args.columns - t.column - column : 0;
     const char *p = address_of(args, k, t.column + column, t.row + row);
-    int64_t step = STEP * args.column_stride[k];
-    T *place = turned_place<T>(shared, column, row);
+    int64_t step = apart * args.column_stride[k];
+    T *place = turned_place<T>(args, shared, column, row);
     __syncthreads();
 #pragma unroll 1
     for (int first = 0; first < S::N; first += SOME) {
         T value[SOME];
 #pragma unroll
         for (int i = 0; i < SOME; i++, p += step)
-            value[i] = (first + i) * STEP < columns ? load_element<T>(p) : T();
+            value[i] = (first + i) * apart < columns ? load_element<T>(p) : T();
 #pragma unroll
-        for (int i = 0; i < SOME; i++, place += STEP)
+        for (int i = 0; i < SOME; i++, place += apart)
             *place = value[i];
     }
+}
+
+/* Finds places in operand k; overwrites the rows. */
+template <int N>
+__device__ __forceinline__ void find_places(const mylib_strided_args &args, int k,
+                                            const int32_t (&column)[N], int32_t (&row)[N],
+                                            char *(&p)[N])
+{
+    const mylib_walk &w = args.walk;
+#pragma unroll
+    for (int j = 0; j < N; j++) {
+        int32_t from = 0;
+        if (args.is_flat) {
+            row[j] = mylib_divide(column[j], args.flat_divider);
+            from = row[j] * args.flat_columns;
+        }
+        p[j] = args.data[k] + (column[j] - from) * args.column_stride[k];
+    }
+#pragma unroll 1
+    for (int d = w.row_ndim - 1; d > 0; d--) {
+#pragma unroll
+        for (int j = 0; j < N; j++) {
+            const int32_t quotient = mylib_divide(row[j], w.row_divider[d]);
+            p[j] += (int64_t)(row[j] - quotient * w.row_shape[d]) * args.row_stride[d][k];
+            row[j] = quotient;
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < N; j++)
+        p[j] += (uint32_t)row[j] * args.row_stride[0][k];
 }
 
 /*
  * Reads elements that are converted or irregular, SOME at a time: first their loads, then their
  * conversions.  The loop stays rolled because it contains the conversions from all types.
  */
-template <typename T, int SOME, bool IS_MASK>
+template <typename T>
 __device__ __forceinline__ void gather(const mylib_strided_args &args, int k, const position<T> &at,
                                        const tile &t, unsigned char *shared)
 {
     typedef strided<T> S;
-    constexpr int STEP = THREADS / S::TILE_ROWS;
-    bool is_turned = args.access[k - 1] == MYLIB_ACCESS_STAGED;
-    uint32_t tid = (uint32_t)anew(threadIdx.x);
+    constexpr int SOME = S::GATHERED;
+    const bool is_turned = args.access[k - 1] == MYLIB_ACCESS_STAGED;
+    const int32_t tid = anew(threadIdx.x);
     __syncthreads();
 #pragma unroll 1
     for (int first = 0; first < S::N; first += SOME) {
-        const char *p[SOME];
+        int32_t column[SOME], row[SOME];
+        char *p[SOME];
         T *place[SOME], value[SOME];
         bool valid[SOME];
 #pragma unroll
         for (int j = 0; j < SOME; j++) {
             int i = first + j;
-            int32_t column, row;
             if (is_turned) {
-                row = (int32_t)(tid % S::TILE_ROWS);
-                column = (int32_t)(tid / S::TILE_ROWS) + i * STEP;
-                place[j] = turned_place<T>(shared, column, row);
-                row += t.row;
-                column += t.column;
-                valid[j] = row < t.end_row && column < args.columns;
+                column[j] = (i * THREADS + tid) >> args.tile_bits;
+                row[j] = i * THREADS + tid - (column[j] << args.tile_bits);
+                place[j] = turned_place<T>(args, shared, column[j], row[j]);
+                row[j] += t.row;
+                column[j] += t.column;
+                valid[j] = row[j] < t.end_row && column[j] < args.columns;
             } else {
-                column = at.column_at(args, i);
-                row = at.row_at(args, i);
+                column[j] = at.column_at(args, i);
+                row[j] = at.row_at(args, i);
                 place[j] = own_place<T>(shared, i);
                 valid[j] = at.valid >> i & 1;
             }
-            p[j] = address_of(args, k, column, row);
             value[j] = T();
         }
+        find_places(args, k, column, row, p);
         with_type(args.statement.operand[k - 1].type, 0, [&](auto s) {
 #pragma unroll
             for (int j = 0; j < SOME; j++)
                 if (valid[j])
-                    value[j] = read_converted<T, TYPE_OF(s), IS_MASK>(p[j]);
+                    value[j] = convert<T>(load_element<TYPE_OF(s)>(p[j]));
             return 0;
         });
 #pragma unroll
@@ -514,7 +531,7 @@ __device__ __forceinline__ void gather(const mylib_strided_args &args, int k, co
 
 /* Reads input k into x; all threads of a block call this together. */
 template <typename T>
-__device__ __forceinline__ void read_strided(const mylib_strided_args &args, int k, bool is_mask,
+__device__ __forceinline__ void read_strided(const mylib_strided_args &args, int k,
                                              const position<T> &at, unsigned char *shared,
                                              T (&x)[strided<T>::N])
 {
@@ -551,10 +568,8 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
         t = tile_of(args, anew(blockIdx.x));
         if (!is_converted && args.access[k - 1] == MYLIB_ACCESS_STAGED)
             stage<T>(args, k, t, shared);
-        else if (is_mask)
-            gather<T, 1, true>(args, k, at, t, shared);
         else
-            gather<T, S::GATHERED, false>(args, k, at, t, shared);
+            gather(args, k, at, t, shared);
         if (args.access[k - 1] == MYLIB_ACCESS_GATHERED) {
 #pragma unroll
             for (int i = 0; i < S::N; i++)
@@ -564,7 +579,7 @@ __device__ __forceinline__ void read_strided(const mylib_strided_args &args, int
         __syncthreads();
 #pragma unroll
         for (int i = 0; i < S::N; i++)
-            x[i] = *turned_place<T>(shared, at.column_at(args, i) - t.column,
+            x[i] = *turned_place<T>(args, shared, at.column_at(args, i) - t.column,
                                     at.row_at(args, i) - t.row);
     }
 }
@@ -579,21 +594,28 @@ template <typename R, typename T> __device__ __forceinline__ R result_of(T acc)
         return acc.re;
 }
 
-/* Writes element by element, through shared memory, in a rolled loop. */
-template <typename R, typename T>
+/* Writes elements from shared memory to irregular places. */
+template <typename T>
 __device__ __forceinline__ void scatter(const mylib_strided_args &args, const position<T> &at,
-                                        unsigned char *shared, const T (&acc)[strided<T>::N])
+                                        unsigned char *shared)
 {
     typedef strided<T> S;
-    __syncthreads();
-#pragma unroll
-    for (int i = 0; i < S::N; i++)
-        *own_place<R>(shared, i) = result_of<R>(acc[i]);
+    typedef typename real_of<T>::type part;
 #pragma unroll 1
-    for (int i = 0; i < S::N; i++)
-        if (at.valid >> i & 1)
-            store_element(address_of(args, 0, at.column_at(args, i), at.row_at(args, i)),
-                          *own_place<R>(shared, i));
+    for (int i = 0; i < S::N; i++) {
+        const int32_t column[] = {at.column_at(args, i)};
+        int32_t row[] = {at.row_at(args, i)};
+        char *p[1];
+        find_places(args, 0, column, row, p);
+        if ((at.valid >> i & 1) == 0)
+            continue;
+        if (1 << args.out_shift == sizeof(T))
+            store_element(p[0], *own_place<T>(shared, i));
+        else if (args.out_shift == 0)
+            store_element(p[0], *own_place<t_bool>(shared, i));
+        else
+            store_element(p[0], *own_place<part>(shared, i));
+    }
 }
 
 /* Writes the valid elements of an aligned group: whole words, and elements of at most two words. */
@@ -649,7 +671,10 @@ __device__ __forceinline__ void write_strided(const mylib_strided_args &args, co
                 store_element(p[i / S::VECTOR] + i % S::VECTOR * step, result_of<R>(acc[i]));
         return;
     }
-    scatter<R>(args, at, shared, acc);
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < S::N; i++)
+        *own_place<R>(shared, i) = result_of<R>(acc[i]);
 }
 
 /* ---- The kernel ---- */
@@ -674,7 +699,7 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
     for (; j < args.steps; j++) {
         bool is_mask = j < args.first;
         if (j < args.statement.operands && !(S::HAS_LEADS && args.is_early))
-            read_strided(args, 1 + j, is_mask, at, shared, x);
+            read_strided(args, 1 + j, at, shared, x);
         if (is_mask) {
 #pragma unroll
             for (int i = 0; i < S::N; i++)
@@ -691,6 +716,8 @@ __global__ void __launch_bounds__(THREADS, strided<T>::BLOCKS)
         write_strided<t_bool>(args, at, shared, acc);
     else if constexpr (real_of<T>::is_complex)
         write_strided<typename real_of<T>::type>(args, at, shared, acc);
+    if (!args.is_vector && !args.is_regular)
+        scatter(args, at, shared);
 }
 
 /* ---- Between images and planes ---- */

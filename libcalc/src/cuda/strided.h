@@ -6,12 +6,14 @@
  *
  * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes,
  *   which need not be aligned for small elements.
- * - transposing: some input is contiguous along another dimension.  Tiles are nearly square; such
- *   an input is transposed in shared memory.  A group is a vector if the rows of the output are
- *   aligned, else scattered.
+ * - transposing: some input is contiguous along another dimension.  Tiles are as square as fills
+ *   them; such an input is transposed in shared memory.  A group is a vector if the rows of the
+ *   output are aligned, else scattered.
  * - channels: a copy between images of 2 to 4 adjacent channels and planes, of small elements.  A
  *   thread copies a vector of pixels of all channels.
  * - scattered: everything else.  The elements of all groups lie at equal distances.
+ * - flat: tiles would be too empty.  The elements are numbered in C order, as columns of a single
+ *   row; operands that are not contiguous need a division for each dimension.
  *
  * Compiles as C and as CUDA C++.
  */
@@ -35,13 +37,15 @@ extern "C" {
 /* The least columns and rows for a transposing walk: it pays if tiles are mostly full. */
 #define MYLIB_TRANSPOSE_MIN 16
 
-/* The tile of a transposing walk: columns x rows are the elements of all threads. */
+/*
+ * The tile of a transposing walk: columns x rows are the elements of all threads.  Both are powers
+ * of 2, at least TILE_LEAST; usually there are TILE_COLUMNS.
+ */
 #define MYLIB_STRIDED_TILE_COLUMNS(size) ((size) >= 8 ? 32 : 64)
-#define MYLIB_STRIDED_TILE_ROWS(size) \
-    (MYLIB_CUDA_THREADS * MYLIB_STRIDED_ELEMENTS(size) / MYLIB_STRIDED_TILE_COLUMNS(size))
+#define MYLIB_STRIDED_TILE_LEAST(size) ((size) == 1 ? 32 : 16)
 /* Bytes of a tile's row in shared memory; the padding spreads columns over all banks. */
-#define MYLIB_STRIDED_TILE_PITCH(size) \
-    (MYLIB_STRIDED_TILE_COLUMNS(size) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
+#define MYLIB_STRIDED_TILE_PITCH(columns, size) \
+    ((columns) * (int)(size) + ((size) < 4 ? 4 : (int)(size)))
 
 /*
  * Unaligned vectors of elements smaller than this are assembled from two aligned ones: to load each
@@ -72,7 +76,10 @@ enum {
 typedef struct mylib_strided_args {
     mylib_walk walk;
     int32_t operands, columns;
-    int32_t column_unit; /* columns from one thread to the next */
+    int32_t column_unit;  /* columns from one thread to the next */
+    int32_t flat_columns; /* flat: of the layout */
+    mylib_divider flat_divider;
+    int32_t tile_pitch; /* transposing */
     int64_t row_stride[MYLIB_WALK_MAX_NDIM][MYLIB_STRIDED_OPERANDS];
     int64_t column_stride[MYLIB_STRIDED_OPERANDS];
     /* Bytes from one element of a group to the next, if regular; from group to group, if plain. */
@@ -84,7 +91,9 @@ typedef struct mylib_strided_args {
     uint8_t is_vector;                        /* groups are vectors, aligned like the output's */
     uint8_t out_shift;                        /* log2 of the size of the output's elements */
     uint8_t has_leads;                        /* see mylib_strided_lead() */
-    uint8_t is_plain;   /* rows and groups lie at equal distances, and there are no leads */
+    uint8_t is_plain; /* rows and groups lie at equal distances, and there are no leads */
+    uint8_t is_flat;
+    uint8_t tile_bits;  /* transposing: log2 of the rows */
     uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
     uint8_t is_early;   /* one or two inputs of small elements, all contiguous along rows */
     /* The aligned vectors between these lie within input k - 1. */
