@@ -567,7 +567,7 @@ typedef struct mylib_terms {
     mylib_type type, carrier;
     int inputs;
     uint8_t input_type[2];
-    uint8_t op;   /* MYLIB_OP_square or MYLIB_OP_absolute, or 0 */
+    uint8_t op;   /* MYLIB_OP_square or MYLIB_OP_absolute; MYLIB_OP_not_equal, to 0; or 0 */
     int *is_mean; /* NULL, or: divide sums by their number of terms; who does so clears it */
 } mylib_terms;
 

@@ -534,8 +534,15 @@ mylib_status mylib_program_reduce(const mylib_program *program, mylib_reduction 
     for (int k = 0; k < program->inputs; k++)
         RETURN_IF_ERROR(mylib_check_array(mylib_operand_names[1 + k], &in[k]));
     RETURN_IF_ERROR(mylib_check_input_types(program, in));
-    begin_values(&v, program, type, program->inputs, in, mylib_operand_names);
     const mylib_statement *first = program->statement;
+    if (device.kind == MYLIB_CUDA && program->inputs == 1 && mylib_is_conversion(program) &&
+        program->result_type == MYLIB_BOOL && mylib_type_size(in->type) == 1) {
+        /* Its truths are those of its bytes. */
+        mylib_array bytes = *in;
+        bytes.type = MYLIB_BOOL;
+        return mylib_reduce(reduction, type, device, stream, out, &bytes);
+    }
+    begin_values(&v, program, type, program->inputs, in, mylib_operand_names);
     if (program->inputs == 1 && mylib_is_conversion(program) &&
         (first->type == type || first->type == program->input_type[0]))
         set_terms(&v, type, mylib_carrying_type(reduction, type));

@@ -291,29 +291,40 @@ static int64_t first_of_part(const mylib_reduce_args *args, int64_t p)
     return p * most;
 }
 
-/* The terms: input 0, op of it, or the product of both, cut and widened as the arguments say. */
+/* The terms: input 0, op of it, or the product of both, cut, widened, compared as is said. */
 static mylib_status terms_of(const mylib_reduce_args *args, mylib_program **program_ret)
 {
+    mylib_constant mask = {.type = MYLIB_U64};
     mylib_type types[2];
-    mylib_step step[5];
+    mylib_step step[8];
+    const int inputs = args->inputs + args->is_truth; /* and the mask */
+    memcpy(mask.value, &args->mask, sizeof args->mask);
     int steps = 0, value[2] = {0, 0};
     for (int k = 0; k < args->inputs; k++) {
         types[k] = (mylib_type)args->input_type[k];
         value[k] = k;
         if (args->narrow[k] != MYLIB_NOT_NARROWED) {
             step[steps] = (mylib_step){MYLIB_STEP_CONVERT, args->narrow[k], {value[k], 0, 0}};
-            value[k] = args->inputs + steps++;
+            value[k] = inputs + steps++;
         }
     }
     for (int k = 0; k < args->inputs; k++) {
         step[steps] = (mylib_step){MYLIB_STEP_CONVERT, args->carrier, {value[k], 0, 0}};
-        value[k] = args->inputs + steps++;
+        value[k] = inputs + steps++;
+    }
+    if (args->is_truth) {
+        step[steps++] = (mylib_step){MYLIB_OP_bitwise_and, MYLIB_U64, {value[0], 1, 0}};
+        step[steps] = (mylib_step){MYLIB_STEP_CONVERT, MYLIB_BOOL, {inputs + steps - 1, 0, 0}};
+        steps++;
+        step[steps] = (mylib_step){MYLIB_STEP_CONVERT, MYLIB_U64, {inputs + steps - 1, 0, 0}};
+        steps++;
     }
     if (args->inputs == 2)
         step[steps++] = (mylib_step){MYLIB_OP_multiply, args->carrier, {value[0], value[1], 0}};
     if (args->op != 0)
         step[steps++] = (mylib_step){args->op, args->carrier, {value[0], 0, 0}};
-    return mylib_program_create(args->inputs, types, 0, NULL, steps, step, program_ret);
+    return mylib_program_create(args->inputs, types, args->is_truth, &mask, steps, step,
+                                program_ret);
 }
 
 /* Copies the inputs so that all terms of an output are one dimension; the copies, to be freed. */

@@ -1,7 +1,8 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
  * for which one launch combines few partial results, or a second one many; dense rows and columns,
- * of narrow types too; few terms; floats that integers cannot hold; dot products; host arrays.
+ * of narrow types too; few terms; truths; floats that integers cannot hold; dot products; host
+ * arrays.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -102,6 +103,72 @@ static void test_random(rng *r)
         reduction_case c;
         if (random_reduction(r, &c, test_quick ? 6000 : i % 50 == 0 ? 2000000 : 20000, 1))
             run_case(&c, r, "random");
+    }
+}
+
+/* Whether elements differ from 0, of all of a matrix, its rows and its columns, as any type. */
+static void test_truths(rng *r)
+{
+    static const struct {
+        mylib_reduction reduction;
+        mylib_type type, out_type;
+    } as[] = {{MYLIB_MAX, MYLIB_U8, MYLIB_U8},   {MYLIB_MIN, MYLIB_U8, MYLIB_U8},
+              {MYLIB_MIN, MYLIB_F64, MYLIB_F64}, {MYLIB_MAX, MYLIB_I64, MYLIB_I64},
+              {MYLIB_MIN, MYLIB_I16, MYLIB_I16}, {MYLIB_MAX, MYLIB_U64, MYLIB_U64},
+              {MYLIB_SUM, MYLIB_I64, MYLIB_I64}};
+    static const int64_t shapes[][2] = {{1, 1},     {1, 255},  {1, 70001}, {3000, 3},
+                                        {1100, 40}, {5, 4097}, {100, 9},   {2000, 1000}};
+    static const double numbers[] = {0, -0.0, 1, -1, NAN, 0.75};
+    for (int t = 0; t < MYLIB_TYPE_COUNT * (int)COUNT_OF(shapes) * 3; t++) {
+        const mylib_type type = (mylib_type)(t % MYLIB_TYPE_COUNT);
+        const int64_t *shape = shapes[t / MYLIB_TYPE_COUNT % COUNT_OF(shapes)];
+        const int64_t n = shape[0] * shape[1], size = test_size(type);
+        const int64_t odds[] = {1000000, 100, 2}, odd = odds[t % 3];
+        const mylib_step step = {MYLIB_STEP_CONVERT, MYLIB_BOOL, {0, 0, 0}};
+        const int first = (int)rng_below(r, 2) * 2; /* mostly false, or mostly true */
+        const size_t nbytes = (size_t)(n * size), out_nbytes = (size_t)(n * 8);
+        if (test_quick && n > 20000)
+            continue;
+        unsigned char *in = test_malloc(nbytes), *right = test_malloc(out_nbytes),
+                      *got = test_malloc(out_nbytes);
+        mylib_program *program = NULL;
+        void *there = NULL, *out_there = NULL;
+        for (int64_t i = 0; i < n; i++) {
+            const int64_t k = rng_once_in(r, odd) ? rng_below(r, 6) : first + rng_below(r, 2);
+            put_number(type, numbers[k], in + i * size);
+        }
+        CHECK_OK(mylib_program_create(1, &type, 0, NULL, 1, &step, &program));
+        CHECK_OK(mylib_alloc(gpu, nbytes, NULL, &there));
+        CHECK_OK(mylib_alloc(gpu, out_nbytes, NULL, &out_there));
+        CHECK_OK(mylib_copy(gpu, there, test_cpu, in, nbytes, NULL));
+        const mylib_array here = {in, test_cpu, type, 2, shape, NULL},
+                          on_gpu = {there, gpu, type, 2, shape, NULL};
+        for (int k = 0; k < 3 * (int)COUNT_OF(as); k++) {
+            const mylib_type out_type = as[k / 3].out_type;
+            const int64_t kept[2] = {k % 3 == 1 ? shape[0] : 1, k % 3 == 2 ? shape[1] : 1};
+            const mylib_array out = {right, test_cpu, out_type, 2, kept, NULL},
+                              out_on_gpu = {out_there, gpu, out_type, 2, kept, NULL};
+            test_set_case("truths of %s (%d, %d), one in %d, %d to (%d, %d)", test_types[type].name,
+                          (int)shape[0], (int)shape[1], (int)odd, k / 3, (int)kept[0],
+                          (int)kept[1]);
+            const mylib_reduction reduction = as[k / 3].reduction;
+            CHECK_OK(mylib_program_reduce(program, reduction, as[k / 3].type, test_cpu, NULL, &out,
+                                          &here));
+            CHECK_OK(mylib_program_reduce(program, reduction, as[k / 3].type, gpu, NULL,
+                                          &out_on_gpu, &on_gpu));
+            const int64_t outputs = kept[0] * kept[1], out_size = test_size(out_type);
+            CHECK_OK(mylib_copy(test_cpu, got, gpu, out_there, (size_t)(outputs * out_size), NULL));
+            for (int64_t i = 0; i < outputs; i++)
+                CHECK(same_value(out_type, right + i * out_size, got + i * out_size),
+                      "output %d: %s, not %s", (int)i, describe(out_type, got + i * out_size),
+                      describe(out_type, right + i * out_size));
+        }
+        mylib_program_free(program);
+        CHECK_OK(mylib_free(gpu, there, NULL));
+        CHECK_OK(mylib_free(gpu, out_there, NULL));
+        free(in);
+        free(right);
+        free(got);
     }
 }
 
@@ -473,6 +540,7 @@ int main(int argc, char **argv)
     test_streams(&r);
     test_dense(&r);
     test_few(&r);
+    test_truths(&r);
     test_transposed(&r);
     test_shapes(&r);
     test_parts(&r);

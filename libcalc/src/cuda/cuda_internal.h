@@ -282,7 +282,8 @@ typedef struct mylib_reduce_args {
     int32_t is_by_warp;             /* rows; lanes: a warp takes a block of terms */
     int32_t has_warp_per_output;    /* rows, lanes, integers */
     int32_t is_across;              /* integers: adjacent outputs; else runs of terms */
-    uint64_t flip;                  /* integers: see reduce_integers.cuh */
+    uint64_t flip, mask;            /* integers: see reduce_integers.cuh */
+    int32_t is_truth;               /* the output tells whether the result differs from 0 */
     int32_t tile_rows;              /* short: of a thread block */
     int32_t tiles;                  /* short: along the innermost dimension; of a row of outputs; */
                                     /* transposed: of runs */

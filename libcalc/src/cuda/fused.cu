@@ -1,5 +1,5 @@
 /*
- * fused.cu - programs of several statements in one pass; fused.h explains the design.
+ * fused.cu - programs of several statements in one pass; see fused.h.
  *
  * A statement loads its second operand, then its first, into hardware registers, unless the
  * previous statement left its result there; its own result stays there too.  Threads diverge only

@@ -1,22 +1,9 @@
 /*
- * fused.h - programs of several statements in one launch: its arguments, and how to make them.
- * Compiles as C and as CUDA C++; needs no CUDA.
+ * fused.h - programs of several statements in one launch (docs/design/calls.md): its arguments, and
+ * how to make them.  Compiles as C and as CUDA C++; needs no CUDA.
  *
- * A thread computes some elements at equal distances ("spaced"), beside those of the next thread.
- * If all operands are vectors of one dimension ("flat"), it computes groups of 16 bytes.  The
- * result of each statement stays in hardware registers for the next one; values needed later go to
- * the thread's own slots in shared memory.  Threads wait for others only in reductions.
- *
- * Each of MYLIB_FUSED_TYPES has a kernel for programs that compute in that type only: inputs and
- * constants are converted as they are read, and a bool is a 0 or 1 of the type.  A second kernel
- * has calls, for costly operations and conversions.  f32 and f64 have three more, with inlined
- * functions, and f32 has one with inlined conversions.
- *
- * A long flat program loads the input that the first statement begins with and the two that are
- * read most often at once, and keeps them in hardware registers.
- *
- * The same launch may reduce the results of a program of f32 or f64, in the order of mylib.h: see
- * reduced_kernel() in fused.cu, and streamed_kernel() for short rows of one input.
+ * A thread's elements lie at equal distances ("spaced"), or are groups of 16 bytes of vectors of
+ * one dimension ("flat").
  */
 #pragma once
 

@@ -1,15 +1,6 @@
 /*
  * host.c - computes with host arrays on a GPU, and copies between host and GPU, through rings of
- * pinned memory.
- *
- * A few worker threads each take the next piece of a call, pack its inputs into a slot of pinned
- * memory, and enqueue on the slot's stream: copy in, kernel, copy out.  Meanwhile the worker does
- * the same with its other slot; before it reuses a slot it unpacks the results.  So the threads'
- * copies, the bus in both directions and the kernels overlap.  With MYLIB_ALL_GPUS the workers have
- * slots on different GPUs.
- *
- * A copy between host and GPU works the same way, with one operand that stays on the GPU; a kernel
- * converts it and packs or unpacks its strides.
+ * pinned memory (docs/design/calls.md).
  */
 #include <pthread.h>
 #include <stdatomic.h>

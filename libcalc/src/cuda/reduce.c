@@ -79,6 +79,21 @@ static void set_outputs(mylib_reduce_args *args, mylib_reduction reduction, myli
         args->is_out_dense &= layout->strides[0][d] == dense || layout->shape[d] == 1;
 }
 
+/* Makes elements unsigned numbers that differ from 0 as they do: of 2, 4 or 8 bytes. */
+static void compare_with_0(mylib_reduce_args *args)
+{
+    const mylib_type type = (mylib_type)args->input_type[0];
+    const int log2 = mylib_log2_of(args->input_size[0]);
+    args->is_truth = 1;
+    args->op = 0;
+    args->mask = type == MYLIB_C64                        ? UINT64_MAX / 2 - ((uint64_t)1 << 31)
+                 : type >= MYLIB_F16 && type <= MYLIB_F64 ? UINT64_MAX >> (65 - (8 << log2))
+                                                          : UINT64_MAX;
+    args->input_type[0] = MYLIB_U8 + log2;
+    args->narrow[0] = MYLIB_NOT_NARROWED;
+    args->is_stored_as_carrier[0] = args->input_type[0] == args->carrier;
+}
+
 static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib_terms *terms,
                  const mylib_layout *layout, int kept_ndim, mylib_type out_type)
 {
@@ -95,6 +110,9 @@ static void fill(mylib_reduce_args *args, mylib_reduction reduction, const mylib
             args->input_type[k] == args->carrier && args->narrow[k] == MYLIB_NOT_NARROWED;
         memcpy(args->in_strides[k], layout->strides[1 + k], sizeof(int64_t) * (size_t)args->ndim);
     }
+    args->mask = UINT64_MAX;
+    if (args->op == MYLIB_OP_not_equal)
+        compare_with_0(args);
     args->blocks = args->terms == 0 ? 1 : mylib_divide_up(args->terms, MYLIB_BLOCK_TERMS);
     args->grid_rows = 1;
 }
@@ -526,7 +544,7 @@ static void choose_way(int device, mylib_reduce_args *args)
     if (choose_short(args))
         return;
     if (choose_integers(args)) {
-        if (!args->is_across && !args->has_warp_per_output)
+        if (!args->is_across && !args->has_warp_per_output && !args->is_truth)
             choose_cluster(device, args);
         return;
     }
@@ -711,11 +729,17 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
     chosen = args;
     /* The program's kernel takes shorter rows at the speed of memory. */
     if ((args.op != 0 && reduction != MYLIB_SUM && reduction != MYLIB_MAX) ||
-        args.terms <= MYLIB_BLOCK_LANES || args.outputs > INT32_MAX || layout->is_host_scalar[1])
+        (args.terms <= MYLIB_BLOCK_LANES && !args.is_truth) || args.outputs > INT32_MAX ||
+        layout->is_host_scalar[1])
         return 0;
     choose_way(device, &chosen);
-    if (chosen.way != MYLIB_REDUCE_TRANSPOSED &&
-        (args.op == 0 || (chosen.way != MYLIB_REDUCE_SHORT && chosen.way != MYLIB_REDUCE_ROWS)))
+    const int is_short = chosen.way == MYLIB_REDUCE_SHORT;
+    /* Whether few elements in short rows differ from 0, a program tells. */
+    if (args.is_truth ? !is_short && (chosen.way != MYLIB_REDUCE_INTEGERS ||
+                                      (chosen.is_across && args.terms < MYLIB_BLOCK_LANES &&
+                                       args.shape[kept_ndim - 1] < MYLIB_CUDA_WARP))
+                      : chosen.way != MYLIB_REDUCE_TRANSPOSED &&
+                            (args.op == 0 || (!is_short && chosen.way != MYLIB_REDUCE_ROWS)))
         return 0;
     *st_ret = launch(device, stream, &args);
     return 1;

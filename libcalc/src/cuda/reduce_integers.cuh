@@ -12,7 +12,8 @@ namespace
 /*
  * Sums, products and maxima of integers are computed in i64.  A minimum is a maximum of flipped
  * bits, and flipping the highest bit makes unsigned numbers comparable: args.flip has the bits to
- * flip in an element, extended to i64, and in the result.
+ * flip in an element, extended to i64, and in the result.  `any` and `all` are extremes of unsigned
+ * numbers, of which args.mask keeps all bits but the sign of a float.
  *
  * Narrow elements are combined in 32 bits first, as long as that is exact: for the sum of at most
  * EXACT_TERMS of them.
@@ -58,10 +59,18 @@ template <typename S> __device__ __forceinline__ uint32_t truths(uint32_t word)
     return word;
 }
 
+/* Repeats the mask of an element of two or four bytes in a word. */
+template <int R, typename S> __device__ __forceinline__ uint32_t mask_of_word(uint64_t mask)
+{
+    if (R != MYLIB_MAX || sizeof(S) == 1)
+        return 0xffffffffu;
+    return sizeof(S) == 2 ? (uint32_t)(uint16_t)mask * 0x10001u : (uint32_t)mask;
+}
+
 /* Combines the elements of some words: each with an accumulator, or all with one, a sum. */
 template <int R, typename S, typename P, int E, int WORDS>
 __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], uint64_t flip,
-                                              P (&acc)[E])
+                                              uint64_t mask, P (&acc)[E])
 {
     typedef std::conditional_t<class_of<S>::value == BOOL, uint8_t, S> T;
     const combine<R> f;
@@ -75,13 +84,14 @@ __device__ __forceinline__ void combine_words(const uint32_t (&words)[WORDS], ui
 #pragma unroll
         for (int j = 0; j < E; j++) {
             const uint64_t x = (uint64_t)words[2 * j + 1] << 32 | words[2 * j];
-            acc[j] = f(acc[j], (P)(R == MYLIB_MAX ? x ^ flip : x));
+            acc[j] = f(acc[j], (P)(R == MYLIB_MAX ? (x & mask) ^ flip : x));
         }
     } else {
         constexpr int PER_WORD = 4 / sizeof(S);
 #pragma unroll
         for (int i = 0; i < WORDS; i++) {
-            const uint32_t word = truths<S>(words[i]) ^ flip_of_word<R, S>(flip);
+            const uint32_t word =
+                (truths<S>(words[i]) & mask_of_word<R, S>(mask)) ^ flip_of_word<R, S>(flip);
 #pragma unroll
             for (int j = 0; j < PER_WORD; j++)
                 acc[i * PER_WORD + j] =
@@ -139,7 +149,7 @@ __device__ __forceinline__ void load_words(const char *p, const spaced_columns &
  */
 template <int R, typename S, typename... COLUMNS>
 __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, int64_t count,
-                                                 uint64_t flip, t_i64 *room,
+                                                 uint64_t flip, uint64_t mask, t_i64 *room,
                                                  const COLUMNS &...columns)
 {
     constexpr int E = 16 / sizeof(S);
@@ -170,7 +180,7 @@ __device__ __forceinline__ t_i64 reduce_integers(const char *p, int64_t step, in
             p += AHEAD * step;
 #pragma unroll
             for (int i = 0; i < AHEAD; i++)
-                combine_words<R, S>(words[i], flip, acc);
+                combine_words<R, S>(words[i], flip, mask, acc);
         }
         if (room != NULL) {
 #pragma unroll
@@ -205,7 +215,7 @@ __global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
     constexpr bool IS_SPACED = WAY != DENSE;
     const combine<R> f;
     alignas(16) __shared__ t_i64 room[THREADS * 16];
-    const uint64_t flip = args.flip;
+    const uint64_t flip = args.flip, mask = args.mask;
     const bool is_across = IS_SPACED ? WAY == SPACED_ACROSS : args.is_across;
     const int threads = args.has_warp_per_output ? WARP : THREADS, t = threadIdx.x % threads;
     const int size = args.input_size[0], per_vector = 16 / size;
@@ -256,7 +266,7 @@ __global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
             const char *const at[1] = {p + i * step};
             t_i64 x[1];
             load_terms<t_i64, 1>(args, 0, at, x);
-            edge = f(edge, R == MYLIB_MAX ? x[0] ^ (t_i64)flip : x[0]);
+            edge = f(edge, R == MYLIB_MAX ? (x[0] & (t_i64)mask) ^ (t_i64)flip : x[0]);
         }
         p += t * step;
         step *= per_vector * threads;
@@ -270,7 +280,7 @@ __global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
             const char *const at[1] = {p + i * size};
             t_i64 x[1];
             load_terms<t_i64, 1>(args, 0, at, x);
-            edge = R == MYLIB_MAX ? x[0] ^ (t_i64)flip : x[0];
+            edge = R == MYLIB_MAX ? (x[0] & (t_i64)mask) ^ (t_i64)flip : x[0];
         }
         p += head * size + t * 16;
         step = threads * 16;
@@ -281,9 +291,9 @@ __global__ void __launch_bounds__(THREADS, WAY == SPACED_ALONG    ? 2
         typedef TYPE_OF(s) S;
         if constexpr (IS_WHOLE<S>)
             if constexpr (IS_SPACED)
-                return reduce_integers<R, S>(p, step, count, flip, own, columns);
+                return reduce_integers<R, S>(p, step, count, flip, mask, own, columns);
             else
-                return reduce_integers<R, S>(p, step, count, flip, own);
+                return reduce_integers<R, S>(p, step, count, flip, mask, own);
         else
             return identity<R, t_i64>();
     });

@@ -322,8 +322,8 @@ static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
     return 0;
 }
 
-/* Each of many threads reduces one long column: with the usual pieces a large GPU would idle. */
-#define COLUMNS_FACTOR 4
+/* With smaller pieces a large GPU would idle, between launches or for want of columns. */
+#define VALUES_FACTOR 4
 
 /* The pieces of a reduction, and the memory that they need. */
 typedef struct piece_sizes {
@@ -369,9 +369,8 @@ static mylib_status reduce_kept(job *j, mylib_layout *layout)
 {
     const size_t size = mylib_type_size((mylib_type)j->program->result_type);
     const int has_columns = lie_side_by_side(layout, j->kept_ndim);
-    const piece_sizes c = choose_pieces(
-        j, layout, mylib_cuda_piece(j->room, size) * (has_columns ? COLUMNS_FACTOR : 1),
-        has_columns);
+    const piece_sizes c =
+        choose_pieces(j, layout, VALUES_FACTOR * mylib_cuda_piece(j->room, size), has_columns);
     const size_t nbytes = mylib_cuda_align((size_t)c.elements * size);
     void *temporary = NULL;
     mylib_status st;
@@ -533,12 +532,22 @@ static int begin_reduction(job *j, int device, void *stream, mylib_reduction red
     return outputs != 0;
 }
 
-/* Returns the op of a program that is only square or absolute of f32 or f64; else 0. */
-static int op_of_terms(const mylib_program *program)
+/*
+ * Returns the op of a program that is only square or absolute of f32 or f64, or only asks, for an
+ * extreme as u8, whether an element of two to eight bytes differs from 0; else 0.
+ */
+static int op_of_terms(const mylib_program *program, mylib_reduction reduction, mylib_type out_type)
 {
     const mylib_statement *s = program->statement;
     const uint8_t type = program->result_type;
-    if (program->inputs != 1 || program->statements != 1 || program->input_type[0] != type ||
+    if (program->inputs != 1 || program->statements != 1)
+        return 0;
+    if (type == MYLIB_BOOL && mylib_is_conversion(program) && reduction >= MYLIB_MIN &&
+        out_type == MYLIB_U8) {
+        const size_t size = mylib_type_size((mylib_type)program->input_type[0]);
+        return size > 1 && size <= 8 ? MYLIB_OP_not_equal : 0;
+    }
+    if (program->input_type[0] != type || type != (uint8_t)out_type ||
         (type != MYLIB_F32 && type != MYLIB_F64))
         return 0;
     for (int k = 0; k < s->operands; k++)
@@ -572,12 +581,12 @@ mylib_status mylib_cuda_program_reduce(int device, void *stream, mylib_reduction
     RETURN_IF_ERROR(mylib_cuda_check_operands(device, names, -1, program->input_type, layout));
     mylib_status st;
     mylib_terms terms = j.piece_terms;
-    terms.op = (uint8_t)op_of_terms(program);
+    terms.op = (uint8_t)op_of_terms(program, reduction, out_type);
     terms.input_type[0] = program->input_type[0];
     const int is_copy =
         program->inputs == 1 && mylib_is_conversion(program) &&
         (program->result_type == type || program->result_type == program->input_type[0]);
-    if ((is_copy || (terms.op != 0 && terms.type == program->result_type)) &&
+    if ((is_copy || terms.op != 0) &&
         mylib_cuda_try_reduce(device, stream, reduction, &terms, layout, kept_ndim, out_type, &st))
         return st;
 #ifdef MYLIB_CUDA_FUSED

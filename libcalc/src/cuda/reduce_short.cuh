@@ -38,7 +38,7 @@ __device__ __forceinline__ C reduce_short_lanes(F f, const char *p, int step, in
 /* Combines integers of a row, in any order: words s, s + 2^bits, ... of those that hold the row. */
 template <int R, typename S>
 __device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, int s, int bits,
-                                                    uint64_t flip)
+                                                    uint64_t flip, uint64_t mask)
 {
     constexpr int E = sizeof(S) < 4 && R != MYLIB_SUM ? 4 / sizeof(S) : 1;
     constexpr int WORDS = sizeof(S) == 8 ? 2 : 1, NBYTES = 4 * WORDS;
@@ -54,14 +54,14 @@ __device__ __forceinline__ t_i64 reduce_short_words(const char *a, int terms, in
         *(typename bits_of<NBYTES>::type *)words =
             *(const typename bits_of<NBYTES>::type *)(a - lead + at);
         if constexpr (sizeof(S) < 4) {
-            uint32_t mask = 0xffffffffu;
+            uint32_t own = 0xffffffffu;
             if (at < lead)
-                mask <<= 8 * (lead - at);
+                own <<= 8 * (lead - at);
             if (at + 4 > end)
-                mask &= 0xffffffffu >> 8 * (at + 4 - end);
-            words[0] = (words[0] & mask) | (word_of_nothing<R, S>(flip, 0) & ~mask);
+                own &= 0xffffffffu >> 8 * (at + 4 - end);
+            words[0] = (words[0] & own) | (word_of_nothing<R, S>(flip, 0) & ~own);
         }
-        combine_words<R, S>(words, flip, acc);
+        combine_words<R, S>(words, flip, mask, acc);
     }
 #pragma unroll
     for (int j = 1; j < E; j++)
@@ -85,7 +85,7 @@ __device__ __forceinline__ C reduce_short(F f, const reduce_args &args, const ch
             typedef TYPE_OF(s) S;
             if constexpr (IS_WHOLE<S>)
                 return reduce_short_words<F::REDUCTION, S>(a, (int)args.terms, own.thread, own.bits,
-                                                           args.flip);
+                                                           args.flip, args.mask);
             else
                 return C();
         });

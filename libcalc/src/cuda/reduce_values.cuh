@@ -252,7 +252,7 @@ __device__ __forceinline__ void store_at(const reduce_args &args, char *p, C val
     } else {
         switch (args.out_size) {
         case 1:
-            *(uint8_t *)p = (uint8_t)value;
+            *(uint8_t *)p = args.is_truth ? (uint8_t)(value != 0) : (uint8_t)value;
             break;
         case 2:
             *(uint16_t *)p = (uint16_t)value;
