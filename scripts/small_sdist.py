@@ -124,12 +124,18 @@ class SDist(sdist):
     """Leaves out redundant data.
 
     That is the folder egg-info (PKG-INFO says the same, and has the README), setup.cfg, which is
-    empty but for defaults, the entries of folders, and the owner and time of each file.
+    empty but for defaults, developers' dependencies, the entries of folders, and the owner and time
+    of each file.
     """
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, [file for file in files if ".egg-info" not in file])
         Path(base_dir, "setup.cfg").unlink()
+        settings = Path(base_dir, "pyproject.toml")
+        text, mark, _ = settings.read_text().partition("\n# For work in the repository:")
+        assert mark, "pyproject.toml ends with the dependency groups"
+        settings.unlink()  # a link to the file itself
+        settings.write_text(text)
 
     def make_archive(self, base_name: str, format: str, *args: Any, **kwargs: Any) -> Any:
         if format != "gztar":

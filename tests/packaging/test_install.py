@@ -23,8 +23,8 @@ WORKS = "import pkg as pcd; print(pcd.add(1, 2), pcd.divide(999, 9), pcd.__versi
 
 # For developers, and of no use without the repository.
 NOT_IN_SDIST = re.compile(
-    r"^(\.|CMakePresets.json|CONTRIBUTING.md|Makefile|NEWS.md|(benchmarks|docs|scripts|tests)/"
-    r"|examples/(?!c_consumer/)"
+    r"^(\.|CITATION.cff|CMakePresets.json|CONTRIBUTING.md|Makefile|NEWS.md"
+    r"|(benchmarks|docs|examples|scripts|tests)/"
     r"|libcalc/tests/(?!(CMakeLists.txt|test_mylib.c)$))"
 )
 
