@@ -166,6 +166,36 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
                 arrays=vectors("a", type_, rows, n),
                 tolerance=tolerance,
             )
+    for type_ in ("u1", "f2", "f4", "f8", "c8"):
+        size = np.dtype(type_).itemsize
+        count = max(nbytes // size // (17 * 16) // 4, 1)
+        yield ViewsCase(
+            "gpu layouts",
+            f"a + b.mT, planes of 17 x 16 {type_}",
+            goals=no_slower,
+            text="a + b",
+            arrays=(("x", type_, (count, 17, 16)), ("y", type_, (count, 16, 17))),
+            views=(("a", "x"), ("b", "y.mT")),
+            nbytes=3 * count * 17 * 16 * size,
+        )
+        count = max(nbytes // size // 10_000, 1)
+        yield ViewsCase(
+            "gpu layouts",
+            f"a[:, 1:-1, 1:-1] + b, planes of 100 x 100 {type_}",
+            goals=no_slower,
+            text="a + b",
+            arrays=(("x", type_, (count, 100, 100)), ("b", type_, (count, 98, 98))),
+            views=(("a", "x[:, 1:-1, 1:-1]"), ("b", "b")),
+            nbytes=3 * count * 98 * 98 * size,
+        )
+    for type_ in ("u1", "f2", "i4", "f8"):
+        yield GpuCase(
+            "gpu layouts",
+            f"any {type_}",
+            goals=no_slower,
+            statement="xp.any(a)",
+            arrays=vectors("a", type_, nbytes // np.dtype(type_).itemsize),
+        )
     planes = (images, 3, *shape[1:3])
     for name, given, text, permuted in (
         ("to planes", shape, "xp.moveaxis(a, 3, 1)", "a.permute(0, 3, 1, 2)"),

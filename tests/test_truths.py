@@ -6,6 +6,7 @@ decides.  It reads the elements of these and other reductions of integers in the
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import Any
 
@@ -69,6 +70,29 @@ def test_layouts(dtype: str) -> None:
             for axis in (None, 0, 1, 2, (0, 1), (0, 2), (1, 2)):
                 _check(x, axis)
         _check(np.broadcast_to(cube[:1], cube.shape))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", TYPES)
+def test_arrays_on_a_gpu(dtype: str) -> None:
+    """Truths of numbers are extremes of their bits, by vectors, single elements or short rows."""
+    true, false = _truths(dtype)
+    rng = np.random.default_rng(2)
+    shapes = [(1,), (255,), (70_001,), (3000, 3), (5, 300, 40), (4, 1000, 9), (2, 3, 4097), (9, 0)]
+    for shape, density in product(shapes, (0, 1e-4, 0.5, 0.9999, 1)):
+        values = rng.choice(np.array(true, dtype), math.prod(shape))
+        lacks = rng.random(values.size) >= density
+        values[lacks] = rng.choice(np.array(false, dtype), np.count_nonzero(lacks))
+        host = values.reshape(shape)
+        array = pcd.asarray(host, device="cuda")
+        views = [(slice(None),), (..., slice(1, None)), (..., slice(None, None, -2))]
+        for view, name in product(views, FUNCTIONS):
+            for axis in (None, 0, -1, *([(0, 2), (1, 2)] if len(shape) == 3 else [])):
+                wanted = getattr(np, name)(host[view], axis=axis)
+                result = pcd.asnumpy(getattr(pcd, name)(array[view], axis=axis))
+                note = f"{name} of {dtype}{shape}, {view}, axis {axis}, density {density}"
+                np.testing.assert_array_equal(result, wanted, note)
+                assert result.dtype == np.asarray(wanted).dtype, note
 
 
 def test_all_elements_may_warn() -> None:
