@@ -106,7 +106,7 @@ static void test_random(rng *r)
     }
 }
 
-/* Whether elements differ from 0, of all of a matrix, its rows and its columns, as any type. */
+/* Tells whether elements of a matrix, its rows and its columns differ from 0, as any type. */
 static void test_truths(rng *r)
 {
     static const struct {

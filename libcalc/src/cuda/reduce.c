@@ -734,7 +734,7 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
         return 0;
     choose_way(device, &chosen);
     const int is_short = chosen.way == MYLIB_REDUCE_SHORT;
-    /* Whether few elements in short rows differ from 0, a program tells. */
+    /* A program tells whether few elements in short rows differ from 0. */
     if (args.is_truth ? !is_short && (chosen.way != MYLIB_REDUCE_INTEGERS ||
                                       (chosen.is_across && args.terms < MYLIB_BLOCK_LANES &&
                                        args.shape[kept_ndim - 1] < MYLIB_CUDA_WARP))
