@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from installs import Environment, Machine, Wheel, run
 
-EXAMPLE = "examples/c_consumer"
+EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "c_consumer"
 
 
 @pytest.fixture(params=["installed", "wheel"])
@@ -32,34 +32,30 @@ def check_consumer(program: Path, machine: Machine) -> None:
     assert "libmylib 2." in output
 
 
-def test_find_package(
-    location: tuple[Path, Path, Path], unpacked: Path, machine: Machine, tmp_path: Path
-) -> None:
+def test_find_package(location: tuple[Path, Path, Path], machine: Machine, tmp_path: Path) -> None:
     env = machine.env()
     prefix = f"-DCMAKE_PREFIX_PATH={location[0]}"
-    run(["cmake", "-S", unpacked / EXAMPLE, "-B", tmp_path, prefix], env)
+    run(["cmake", "-S", EXAMPLE, "-B", tmp_path, prefix], env)
     run(["cmake", "--build", tmp_path], env)
     check_consumer(tmp_path / "consumer", machine)
 
 
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="no pkg-config")
-def test_pkg_config(
-    location: tuple[Path, Path, Path], unpacked: Path, machine: Machine, tmp_path: Path
-) -> None:
+def test_pkg_config(location: tuple[Path, Path, Path], machine: Machine, tmp_path: Path) -> None:
     (folder,) = location[0].rglob("pkgconfig")
     env = machine.env(PKG_CONFIG_PATH=folder)
     flags = run(["pkg-config", "--cflags", "--libs", "mylib"], env).output.split()
     rpath = run(["pkg-config", "--variable=libdir", "mylib"], env).output.strip()
-    source = unpacked / EXAMPLE / "consumer.c"
+    source = EXAMPLE / "consumer.c"
     run(["cc", source, *flags, f"-Wl,-rpath,{rpath}", "-o", tmp_path / "consumer"], env)
     check_consumer(tmp_path / "consumer", machine)
 
 
 def test_plain_compiler_line(
-    location: tuple[Path, Path, Path], unpacked: Path, machine: Machine, tmp_path: Path
+    location: tuple[Path, Path, Path], machine: Machine, tmp_path: Path
 ) -> None:
     _, include, library = location
-    source = unpacked / EXAMPLE / "consumer.c"
+    source = EXAMPLE / "consumer.c"
     flags = [f"-I{include}", f"-L{library}", "-lmylib", f"-Wl,-rpath,{library}"]
     strict = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Wno-unused-parameter", "-Werror"]
     run(["cc", *strict, source, *flags, "-o", tmp_path / "consumer"], machine.env())
@@ -112,7 +108,7 @@ set(CMAKE_UNITY_BUILD ON)
 include(FetchContent)
 FetchContent_Declare(mylib SOURCE_DIR "{source}")
 FetchContent_MakeAvailable(mylib)
-add_executable(consumer "{source}/{example}/consumer.c")
+add_executable(consumer "{example}/consumer.c")
 target_link_libraries(consumer PRIVATE mylib::mylib)
 install(TARGETS consumer)
 file(WRITE own.c "int own;")
@@ -166,13 +162,13 @@ def test_static_library(unpacked: Path, shallow: Path, machine: Machine, tmp_pat
     run(["cmake", "--install", build, "--prefix", static], env)
     assert [path.name for path in (static / "lib").glob("libmylib*")] == ["libmylib.a"]
     example = tmp_path / "example"
-    run(["cmake", "-S", unpacked / EXAMPLE, "-B", example, f"-DCMAKE_PREFIX_PATH={static}"], env)
+    run(["cmake", "-S", EXAMPLE, "-B", example, f"-DCMAKE_PREFIX_PATH={static}"], env)
     run(["cmake", "--build", example], env)
     programs = [example / "consumer"]
     if shutil.which("pkg-config"):
         env = machine.env(PKG_CONFIG_PATH=static / "lib" / "pkgconfig")
         flags = run(["pkg-config", "--cflags", "--libs", "mylib"], env).output.split()
-        source = unpacked / EXAMPLE / "consumer.c"
+        source = EXAMPLE / "consumer.c"
         run(["cc", source, *flags, "-o", tmp_path / "consumer"], env)
         programs.append(tmp_path / "consumer")
     shutil.rmtree(static)
