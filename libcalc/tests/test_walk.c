@@ -36,8 +36,13 @@ static void walk_layout(const mylib_layout *l, element *elements)
     qsort(elements, (size_t)l->count, sizeof *elements, by_output);
 }
 
+/* A flat walk numbers the elements as columns of a single row. */
 static const char *address(const mylib_strided_args *p, int k, int32_t column, int32_t row)
 {
+    if (p->is_flat) {
+        row = mylib_divide(column, p->flat_divider);
+        column -= row * p->flat_columns;
+    }
     return p->data[k] + mylib_strided_row(p, k, row) + column * p->column_stride[k];
 }
 
@@ -49,15 +54,19 @@ static void check_group(const mylib_strided_args *p, int vector, int32_t column,
         int type = k == 0 ? p->statement.result_type : p->statement.operand[k - 1].type;
         int size = (int)mylib_type_size((mylib_type)type);
         const char *first = address(p, k, column, row);
-        if (p->is_regular && (p->walk.row_step[0] == 0 || row + p->walk.row_step[0] < end_row))
-            CHECK(address(p, k, column + p->walk.column_step[0], row + p->walk.row_step[0]) -
-                          first ==
-                      p->element_step[k],
+        const int32_t next = column + p->walk.column_step[0],
+                      group = column + p->walk.column_step[1];
+        /* In a flat walk each operand is contiguous, or finds the place of each element. */
+        const int finds = k == 0 ? !p->is_regular : p->access[k - 1] == MYLIB_ACCESS_GATHERED;
+        if (p->is_flat && finds)
+            continue;
+        if (p->is_flat ? next < p->columns
+                       : p->is_regular &&
+                             (p->walk.row_step[0] == 0 || row + p->walk.row_step[0] < end_row))
+            CHECK(address(p, k, next, row + p->walk.row_step[0]) - first == p->element_step[k],
                   "operand %d: elements are not at equal distances", k);
-        if (p->is_plain)
-            CHECK(address(p, k, column + p->walk.column_step[1], row + p->walk.row_step[1]) -
-                          first ==
-                      p->group_step[k],
+        if (p->is_flat ? group < p->columns : p->is_plain)
+            CHECK(address(p, k, group, row + p->walk.row_step[1]) - first == p->group_step[k],
                   "operand %d: groups are not at equal distances", k);
         int is_vector = k == 0 ? p->is_vector : p->access[k - 1] == MYLIB_ACCESS_VECTOR;
         if (is_vector && column >= 0 && column + vector <= p->columns)
