@@ -322,7 +322,7 @@ static int lie_side_by_side(const mylib_layout *l, int kept_ndim)
     return 0;
 }
 
-/* With smaller pieces a large GPU would idle, between launches or for want of columns. */
+/* With smaller pieces a large GPU would idle. */
 #define VALUES_FACTOR 4
 
 /* The pieces of a reduction, and the memory that they need. */

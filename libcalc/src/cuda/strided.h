@@ -6,9 +6,9 @@
  *
  * - along rows: the output and most inputs are contiguous there.  A group is a vector of 16 bytes,
  *   which need not be aligned for small elements.
- * - transposing: some input is contiguous along another dimension.  Tiles are as square as fills
- *   them; such an input is transposed in shared memory.  A group is a vector if the rows of the
- *   output are aligned, else scattered.
+ * - transposing: some input is contiguous along another dimension.  Tiles are nearly square if that
+ *   fills them; such an input is transposed in shared memory.  A group is a vector if the rows of
+ *   the output are aligned, else scattered.
  * - channels: a copy between images of 2 to 4 adjacent channels and planes, of small elements.  A
  *   thread copies a vector of pixels of all channels.
  * - scattered: everything else.  The elements of all groups lie at equal distances.
@@ -94,7 +94,7 @@ typedef struct mylib_strided_args {
     uint8_t is_plain; /* rows and groups lie at equal distances, and there are no leads */
     uint8_t is_flat;
     uint8_t tile_bits;  /* transposing: log2 of the rows */
-    uint8_t is_regular; /* the elements of a group lie at equal distances, in every operand */
+    uint8_t is_regular; /* a group has equal steps, in every operand; flat: in the output */
     uint8_t is_early;   /* one or two inputs of small elements, all contiguous along rows */
     /* The aligned vectors between these lie within input k - 1. */
     const char *vectors_begin[MYLIB_MOST_OPERANDS], *vectors_end[MYLIB_MOST_OPERANDS];
