@@ -188,6 +188,30 @@ def _view_cases(nbytes: int) -> Iterator[Case]:
             views=(("a", "x[:, 1:-1, 1:-1]"), ("b", "b")),
             nbytes=3 * count * 98 * 98 * size,
         )
+    for type_, tolerance in (
+        ("u1", 0),
+        ("i2", 0),
+        ("f2", 1e-2),
+        ("f4", 1e-4),
+        ("i8", 0),
+        ("f8", 1e-12),
+        ("c8", 1e-4),
+    ):
+        # Pictures without their edges, and planes of which few columns are an output each.
+        for name, view, shape, axes in (
+            ("windows of 26 x 26", "[:, 1:-1, 1:-1]", (28, 28), (1, 2)),
+            ("(n, 300, 6) along axis 1", "", (300, 6), 1),
+            ("(n, 33, 3, 4) along axes 1, 3", "", (33, 3, 4), (1, 3)),
+        ):
+            count = max(nbytes // 4 // np.dtype(type_).itemsize // math.prod(shape), 1)
+            yield GpuCase(
+                "gpu layouts",
+                f"sum of {name} {type_}",
+                goals=no_slower,
+                statement=f"xp.sum(a{view}, axis={axes})",
+                arrays=vectors("a", type_, count, *shape),
+                tolerance=tolerance,
+            )
     for type_ in ("u1", "f2", "i4", "f8"):
         yield GpuCase(
             "gpu layouts",

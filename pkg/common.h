@@ -1,8 +1,7 @@
 /*
  * common.h - shared by every file of pkg.core: the module's state, errors, element types, devices.
  */
-#ifndef PKG_COMMON_H
-#define PKG_COMMON_H
+#pragma once
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -259,5 +258,3 @@ static inline mylib_status check_ordinal(int ordinal)
 }
 
 int take_dtype(PyObject *object, mylib_type *type_ret);
-
-#endif /* PKG_COMMON_H */

@@ -119,6 +119,13 @@ class ArrayBase:
     def __lt__(self, other: Any, /) -> Array: ...
     __le__ = __gt__ = __ge__ = __lt__
 
+@disjoint_base
+class ExpressionBase:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
+    def _remember(self, *args: Any) -> None: ...
+
+# For work in the repository: the source distribution ends here.
+
 @final
 class Program:
     def __new__(
@@ -148,21 +155,6 @@ class Program:
         inputs: tuple[Any, ...],
         /,
     ) -> Any: ...
-
-@disjoint_base
-class ExpressionBase:
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
-    def _remember(
-        self,
-        names: tuple[str, ...],
-        inputs: tuple[Any, ...],
-        sources: tuple[int, ...] | Callable[..., tuple[Any, ...] | None],
-        program: Program,
-        reduction: int,
-        axis: Any,
-        keepdims: bool,
-        /,
-    ) -> None: ...
 
 STEP_CONVERT: Final[int]
 STEP_SELECT: Final[int]

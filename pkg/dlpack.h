@@ -2,8 +2,7 @@
  * dlpack.h - the structures of DLPack 1.1, through which Python libraries hand arrays to each
  * other: https://dmlc.github.io/dlpack/latest/c_api.html.  Only the parts that dlpack.c uses.
  */
-#ifndef PKG_DLPACK_H
-#define PKG_DLPACK_H
+#pragma once
 
 #include "memory.h"
 
@@ -68,5 +67,3 @@ typedef struct DLManagedTensorVersioned {
 } DLManagedTensorVersioned;
 
 extern PyMethodDef dlpack_functions[];
-
-#endif /* PKG_DLPACK_H */

@@ -1,11 +1,8 @@
 /*
  * library.h - the functions of library.c.
  */
-#ifndef PKG_LIBRARY_H
-#define PKG_LIBRARY_H
+#pragma once
 
 #include "common.h"
 
 extern PyMethodDef library_functions[];
-
-#endif /* PKG_LIBRARY_H */

@@ -1,8 +1,7 @@
 /*
  * mask.h - computes only the elements that a mask selects, if that is faster.
  */
-#ifndef PKG_MASK_H
-#define PKG_MASK_H
+#pragma once
 
 #include "common.h"
 
@@ -32,5 +31,3 @@ int plan_masked(masked *m, const mylib_array *arrays, int inputs, const mylib_ar
 
 /* Computes the selected ones of the elements [begin, end). */
 mylib_status map_masked(const masked *m, int64_t begin, int64_t end);
-
-#endif /* PKG_MASK_H */

@@ -3,8 +3,7 @@
  *
  * An Array is a shape and strides over a Memory, a block of GPU memory; views share it.
  */
-#ifndef PKG_MEMORY_H
-#define PKG_MEMORY_H
+#pragma once
 
 #include "common.h"
 
@@ -93,5 +92,3 @@ static inline int is_array(const core_state *state, PyObject *object)
 
 extern PyType_Spec memory_spec, stream_spec;
 extern PyMethodDef memory_functions[];
-
-#endif /* PKG_MEMORY_H */

@@ -2,8 +2,7 @@
  * operands.h - the operands of a call, and NumPy's rules for them: types, values of numbers,
  * shapes, strides and overlap of outputs.
  */
-#ifndef PKG_OPERANDS_H
-#define PKG_OPERANDS_H
+#pragma once
 
 #include "memory.h"
 
@@ -135,5 +134,3 @@ int needs_copy(const call *c);
 
 /* Returns whether elements of an array share memory; see mylib_overlaps_itself(). */
 int overlaps_itself(const mylib_array *a);
-
-#endif /* PKG_OPERANDS_H */

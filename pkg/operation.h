@@ -1,8 +1,7 @@
 /*
  * operation.h - the type of pkg.add and the other operations.
  */
-#ifndef PKG_OPERATION_H
-#define PKG_OPERATION_H
+#pragma once
 
 #include "run.h"
 
@@ -14,5 +13,3 @@ extern PyMethodDef operation_functions[];
 
 /* Adds the operations to the module. */
 int add_operations(PyObject *module, core_state *state);
-
-#endif /* PKG_OPERATION_H */

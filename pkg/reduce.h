@@ -1,8 +1,7 @@
 /*
  * reduce.h - the functions of reduce.c.
  */
-#ifndef PKG_REDUCE_H
-#define PKG_REDUCE_H
+#pragma once
 
 #include "run.h"
 
@@ -45,5 +44,3 @@ extern PyMethodDef reduce_functions[];
 
 /* Adds the table of the reductions to the module, after the operations. */
 int add_reductions(PyObject *module, core_state *state);
-
-#endif /* PKG_REDUCE_H */

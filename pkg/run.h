@@ -2,8 +2,7 @@
  * run.h - the fast path: runs an operation or a program over Arrays or NumPy arrays.  Operations,
  * operators of Array and Expressions share it.
  */
-#ifndef PKG_RUN_H
-#define PKG_RUN_H
+#pragma once
 
 #include "mask.h"
 #include "operands.h"
@@ -48,5 +47,3 @@ outcome run_operation(core_state *state, mylib_op op, int is_true_division, int 
 PyObject *new_output(call *c, mylib_type type, int num, char order, int ndim, int64_t *shape);
 
 extern PyMethodDef run_functions[];
-
-#endif /* PKG_RUN_H */

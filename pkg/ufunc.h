@@ -1,8 +1,7 @@
 /*
  * ufunc.h - NumPy ufuncs that compute operations or report floating-point flags.
  */
-#ifndef PKG_UFUNC_H
-#define PKG_UFUNC_H
+#pragma once
 
 #include "common.h"
 
@@ -20,5 +19,3 @@ int report_flags(core_state *state, const char *name, int flags);
 int is_called_by_package(void);
 
 extern PyMethodDef ufunc_functions[];
-
-#endif /* PKG_UFUNC_H */

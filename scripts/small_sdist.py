@@ -25,6 +25,9 @@ def without_owner_and_time(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
+#: Files that end earlier in the source distribution, and what they then end with.
+ENDS = {"pyproject.toml": "", "pkg/core.pyi": "\ndef __getattr__(name: str) -> Any: ...\n"}
+
 #: gzip finds repetitions within so many bytes.
 WINDOW = 32768
 
@@ -124,18 +127,20 @@ class SDist(sdist):
     """Leaves out redundant data.
 
     That is the folder egg-info (PKG-INFO says the same, and has the README), setup.cfg, which is
-    empty but for defaults, developers' dependencies, the entries of folders, and the owner and time
-    of each file.
+    empty but for defaults, what only work in the repository needs (developers' dependencies, types
+    of the extension's inner functions), the entries of folders, and the owner and time of each
+    file.
     """
 
     def make_release_tree(self, base_dir: str, files: list[str]) -> None:
         super().make_release_tree(base_dir, [file for file in files if ".egg-info" not in file])
         Path(base_dir, "setup.cfg").unlink()
-        settings = Path(base_dir, "pyproject.toml")
-        text, mark, _ = settings.read_text().partition("\n# For work in the repository:")
-        assert mark, "pyproject.toml ends with the dependency groups"
-        settings.unlink()  # a link to the file itself
-        settings.write_text(text)
+        for name, rest in ENDS.items():
+            path = Path(base_dir, name)
+            text, mark, _ = path.read_text().partition("\n# For work in the repository:")
+            assert mark, f"{name} says where the source distribution ends"
+            path.unlink()  # a link to the file itself
+            path.write_text(text + rest)
 
     def make_archive(self, base_name: str, format: str, *args: Any, **kwargs: Any) -> Any:
         if format != "gztar":

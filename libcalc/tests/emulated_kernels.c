@@ -425,10 +425,31 @@ static mylib_status reduce_terms(const mylib_reduce_args *args, const mylib_prog
     return st;
 }
 
-cudaError_t mylib_launch_reduce(const mylib_reduce_args *args, cudaStream_t stream)
+/* Makes the pieces of memory, and the outputs of each, kept dimensions again. */
+static void add_pieces(mylib_reduce_args *args)
+{
+    const mylib_reduce_tile *tile = &args->tile;
+    const int kept = args->kept_ndim;
+    const size_t moved = sizeof *args->shape * (size_t)(args->ndim - kept);
+    memmove(&args->shape[kept + 2], &args->shape[kept], moved);
+    memmove(&args->in_strides[0][kept + 2], &args->in_strides[0][kept], moved);
+    args->shape[kept] = tile->pieces;
+    args->shape[kept + 1] = tile->outputs;
+    args->in_strides[0][kept] = tile->apart;
+    args->in_strides[0][kept + 1] = tile->output_stride;
+    args->out_strides[kept] = tile->out_apart;
+    args->out_strides[kept + 1] = tile->out_stride;
+    args->kept_ndim += 2;
+    args->ndim += 2;
+}
+
+cudaError_t mylib_launch_reduce(const mylib_reduce_args *given, cudaStream_t stream)
 {
     BEGIN_LAUNCH(flags);
     mylib_program *terms = NULL;
+    mylib_reduce_args whole = *given, *args = &whole;
+    if (args->way == MYLIB_REDUCE_SHORT || args->way == MYLIB_REDUCE_TILES)
+        add_pieces(args);
     if (args->way == MYLIB_REDUCE_PARTS)
         return end_launch(flags, combine_parts(args));
     mylib_status st = terms_of(args, &terms);

@@ -44,6 +44,10 @@ template <typename T> static inline void __stcs(T *p, T value) { *p = value; }
 template <typename T> static inline T __ldcs(const T *p) { return *p; }
 static inline int __ffs(int x) { return __builtin_ffs(x); }
 static inline int __clz(int x) { return x == 0 ? 32 : __builtin_clz((unsigned)x); }
+static inline unsigned __umulhi(unsigned a, unsigned b)
+{
+    return (unsigned)((uint64_t)a * b >> 32);
+}
 static inline unsigned __brev(unsigned x)
 {
     unsigned reversed = 0;

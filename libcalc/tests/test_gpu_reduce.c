@@ -1,8 +1,8 @@
 /*
  * Reductions of GPU memory give the CPU's bits: random types, shapes, layouts and dimensions; sizes
  * for which one launch combines few partial results, or a second one many; dense rows and columns,
- * of narrow types too; few terms; truths; floats that integers cannot hold; dot products; host
- * arrays.
+ * of narrow types too; few terms; pieces of memory; truths; floats that integers cannot hold; dot
+ * products; host arrays.
  *
  *     test_gpu_reduce [--quick]    --quick: few cases, for compute-sanitizer
  *
@@ -332,6 +332,59 @@ static void test_few(rng *r)
 }
 
 /*
+ * Few terms in a small piece of memory: windows, and rows or windows of which each column is an
+ * output, in any order of dimensions, with and without gaps; outputs in any order, too.
+ */
+static void test_pieces(rng *r)
+{
+    enum { OUTER, ALONG, ROWS, COLUMN, TERMS, NDIM };
+    static const mylib_type wide[] = {MYLIB_F64, MYLIB_F32, MYLIB_I64, MYLIB_U8, MYLIB_F16};
+    static const int64_t few[] = {1, 1, 2, 3, 5, 7, 8, 12, 17, 31, 33, 100, 257, 300, 600};
+    for (int k = 0; k < MYLIB_TYPE_COUNT * (test_quick ? 2 : test_is_long ? 400 : 40); k++) {
+        const mylib_type stored = (mylib_type)(k % MYLIB_TYPE_COUNT);
+        const mylib_type as = rng_once_in(r, 2) ? stored : PICK(r, wide);
+        const mylib_type type = as == MYLIB_BOOL ? MYLIB_I64 : as;
+        int64_t stride = test_size(stored) * (1 + rng_once_in(r, 8));
+        int order[NDIM] = {TERMS, COLUMN, ROWS, ALONG, OUTER}; /* from the nearest on */
+        reduction_case c = reduction_of((mylib_reduction)rng_below(r, 4), stored, type, NDIM);
+        if (stored >= MYLIB_F16 && stored <= MYLIB_C128 && test_is_integer(type))
+            continue;
+        if (rng_once_in(r, 3))
+            c.out_type = type;
+        for (int i = 0; i < 3; i++) {
+            const int other = (int)rng_below(r, 3), d = order[i];
+            order[i] = order[other];
+            order[other] = d;
+        }
+        if (rng_once_in(r, 3)) {
+            order[3] = OUTER;
+            order[4] = ALONG;
+        }
+        c.in.shape[ROWS] = rng_once_in(r, 2) ? 1 : PICK(r, few);
+        c.in.shape[COLUMN] = rng_once_in(r, 3) ? 1 : PICK(r, few);
+        c.in.shape[TERMS] = PICK(r, few);
+        const int64_t outputs = test_quick ? 1100 : 1100 + rng_below(r, 2000);
+        c.in.shape[OUTER] = 1 + rng_below(r, 4);
+        c.in.shape[ALONG] = outputs / c.in.shape[COLUMN] / c.in.shape[OUTER] + 1;
+        for (int i = 0; i < NDIM; i++) {
+            const int d = order[i];
+            c.out.shape[d] = d == ROWS || d == TERMS ? 1 : c.in.shape[d];
+            c.in.strides[d] = stride;
+            stride = stride * c.in.shape[d] + (rng_once_in(r, 3) ? test_size(stored) : 0);
+            if (rng_once_in(r, 6))
+                stride = (stride + 15) / 16 * 16;
+        }
+        place_results(&c);
+        if (rng_once_in(r, 2)) {
+            c.in.offset = test_size(stored);
+            c.in.span += c.in.offset;
+        }
+        if (c.in.span < (test_quick ? 1 << 20 : 40 << 20))
+            run_case(&c, r, "pieces");
+    }
+}
+
+/*
  * Terms that are neighbours in memory and far apart in their order: of one output or several, with
  * runs in one dimension or two that end anywhere in a block, and other dimensions around them.
  */
@@ -540,6 +593,7 @@ int main(int argc, char **argv)
     test_streams(&r);
     test_dense(&r);
     test_few(&r);
+    test_pieces(&r);
     test_truths(&r);
     test_transposed(&r);
     test_shapes(&r);

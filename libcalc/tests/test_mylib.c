@@ -68,17 +68,14 @@ static void check_scalars(mylib_device device)
     check_integer(device, MYLIB_OP_add, 3, 3, 6);
     check_integer(device, MYLIB_OP_subtract, 3, 10, -7);
     check_integer(device, MYLIB_OP_multiply, 111, 9, 999);
-    check_integer(device, MYLIB_OP_divide, 999, 9, 111);
     check_integer(device, MYLIB_OP_divide, -7, 2, -3);
     check_integer(device, MYLIB_OP_floor_divide, -7, 2, -4);
     check_integer(device, MYLIB_OP_remainder, -7, 2, 1);
-    check_integer(device, MYLIB_OP_maximum, -7, 2, 2);
     check_number(device, MYLIB_OP_add, 0.5, 0.25, 0.75);
     check_number(device, MYLIB_OP_divide, 1, 8, 0.125);
     check_number(device, MYLIB_OP_floor_divide, -5.5, 2, -3);
     check_number(device, MYLIB_OP_remainder, -5.5, 2, 0.5);
     check_number(device, MYLIB_OP_sqrt, 2.25, 0, 1.5);
-    check_number(device, MYLIB_OP_absolute, -2.5, 0, 2.5);
 
     const double a[2] = {1, 2}, b[2] = {3, -1};
     double z[2];
@@ -101,7 +98,7 @@ static void check_vectors(mylib_device device)
     for (mylib_type type = MYLIB_I8; type <= MYLIB_F64; type++) {
         mylib_array result = {out, cpu, type, 1, shape, NULL};
         mylib_array in[2] = {{a, cpu, type, 1, shape, NULL}, {b, cpu, type, 1, shape, NULL}};
-        int sums = 0, quotients = 0;
+        int right = 0;
         for (int i = 0; i < LENGTH; i++)
             numbers[i] = i % 100 + 1;
         if (!ok("to the type", mylib_copy_array(NULL, &in[0], &given)) ||
@@ -110,15 +107,9 @@ static void check_vectors(mylib_device device)
             !ok("to f64", mylib_copy_array(NULL, &given, &result)))
             continue;
         for (int i = 0; i < LENGTH; i++)
-            sums += numbers[i] == i % 100 + 3;
-        if (!ok("vector // vector", mylib_map(MYLIB_OP_floor_divide, device, NULL, &result, in)) ||
-            !ok("to f64", mylib_copy_array(NULL, &given, &result)))
-            continue;
-        for (int i = 0; i < LENGTH; i++)
-            quotients += numbers[i] == (i % 100 + 1) / 2;
-        show(sums == LENGTH && quotients == LENGTH,
-             "%-3s vectors of %d: + right in %d places, // in %d", mylib_type_name(type), LENGTH,
-             sums, quotients);
+            right += numbers[i] == i % 100 + 3;
+        show(right == LENGTH, "%-3s vectors of %d: %d sums right", mylib_type_name(type), LENGTH,
+             right);
     }
 
     /* c64: the modulus of 3 + 4i is a real number. */
@@ -129,39 +120,14 @@ static void check_vectors(mylib_device device)
         show(modulus == 5, "c64 |3+4i| = 5");
 }
 
-/* A column and a row give a table; the row is read backwards. */
-static void check_broadcasting(mylib_device device)
-{
-    int32_t column[3] = {10, 20, 30}, row[4] = {4, 3, 2, 1}, table[3][4];
-    const int64_t shape[2] = {3, 4}, column_shape[2] = {3, 1}, row_shape[1] = {4};
-    const int64_t backwards[1] = {-(int64_t)sizeof *row};
-    mylib_array out = {table, cpu, MYLIB_I32, 2, shape, NULL};
-    mylib_array in[2] = {{column, cpu, MYLIB_I32, 2, column_shape, NULL},
-                         {&row[3], cpu, MYLIB_I32, 1, row_shape, backwards}};
-    int right = 1;
-    if (!ok("broadcasting", mylib_map(MYLIB_OP_add, device, NULL, &out, in)))
-        return;
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 4; j++)
-            right = right && table[i][j] == 10 * (i + 1) + j + 1;
-    show(right, "(3, 1) + (4,) gives (3, 4), the row read backwards");
-}
-
 static void check_trace(mylib_device device)
 {
-    double matrix[3][4];
-    const int64_t shape[2] = {3, 4}, transposed[2] = {4, 3}, strides[2] = {8, 32};
-    mylib_array array = {matrix, cpu, MYLIB_F64, 2, shape, NULL};
+    const double matrix[2][3] = {{0.5, 9, 9}, {9, 1.5, 9}};
+    const int64_t shape[2] = {2, 3};
+    mylib_array array = {(void *)matrix, cpu, MYLIB_F64, 2, shape, NULL};
     double sum = 0;
-    for (int i = 0; i < 3; i++)
-        for (int j = 0; j < 4; j++)
-            matrix[i][j] = i == j ? i + 0.5 : 99;
     if (ok("trace", mylib_trace(device, NULL, &array, &sum)))
-        show(sum == 4.5, "trace of a 3 x 4 matrix = %g", sum);
-    array.shape = transposed;
-    array.strides = strides;
-    if (ok("trace", mylib_trace(device, NULL, &array, &sum)))
-        show(sum == 4.5, "trace of its transpose = %g", sum);
+        show(sum == 2, "trace of a 2 x 3 matrix = %g", sum);
 }
 
 /* Memory of the device itself: there and back, and computed with in place. */
@@ -231,7 +197,6 @@ static void check_device(mylib_device device)
 {
     check_scalars(device);
     check_vectors(device);
-    check_broadcasting(device);
     check_trace(device);
     check_memory(device);
     check_errors(device);
@@ -267,51 +232,22 @@ static void check_cuda(int asked_for)
     }
 }
 
-static void print_usage(FILE *stream)
-{
-    fputs("Usage: test_mylib [--device cpu|cuda]\n"
-          "Computes on every device present, or on those of one kind, and checks the results.\n"
-          "\n"
-          "  --device cpu    only the CPU\n"
-          "  --device cuda   only the GPUs; that there is none is then a failure\n"
-          "  --help          this text\n"
-          "\n"
-          "Exit status: 0 passed, 1 failed, 2 wrong usage.\n",
-          stream);
-}
-
 int main(int argc, char **argv)
 {
-    int on_cpu = 1, on_cuda = 1;
-    for (int i = 1; i < argc; i++) {
-        const char *device = NULL;
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_usage(stdout);
-            return 0;
-        }
-        if (strncmp(argv[i], "--device=", 9) == 0)
-            device = argv[i] + 9;
-        else if (strcmp(argv[i], "--device") == 0 && i + 1 < argc)
-            device = argv[++i];
-        if (device == NULL || (strcmp(device, "cpu") != 0 && strcmp(device, "cuda") != 0)) {
-            fprintf(stderr, "test_mylib: %s \"%s\"\n",
-                    device == NULL ? "unknown or incomplete option" : "unknown device",
-                    device == NULL ? argv[i] : device);
-            print_usage(stderr);
-            return 2;
-        }
-        on_cpu = strcmp(device, "cpu") == 0;
-        on_cuda = !on_cpu;
+    const char *device = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "";
+    const int on_cpu = argc == 1 || strcmp(device, "cpu") == 0;
+    const int on_cuda = argc == 1 || strcmp(device, "cuda") == 0;
+    if (!on_cpu && !on_cuda) {
+        const int is_help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        fputs("Usage: test_mylib [--device cpu|cuda]\n"
+              "Computes on every device present, or on those of one kind, and checks the results.\n"
+              "With \"--device cuda\" it is a failure that there is no GPU.\n"
+              "Exit status: 0 passed, 1 failed, 2 wrong usage.\n",
+              is_help ? stdout : stderr);
+        return is_help ? 0 : 2;
     }
 
-    char version[32];
-    snprintf(version, sizeof version, "%d.%d.%d", MYLIB_VERSION_MAJOR, MYLIB_VERSION_MINOR,
-             MYLIB_VERSION_PATCH);
     printf("mylib %s\n", mylib_version());
-    if (strcmp(version, mylib_version()) != 0) {
-        printf("  the header is of version %s   <-- wrong\n", version);
-        failures++;
-    }
     if (on_cpu)
         check_cpu();
     if (on_cuda)

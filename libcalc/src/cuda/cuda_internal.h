@@ -241,6 +241,7 @@ cudaError_t mylib_launch_strided(const mylib_strided_args *args, cudaStream_t st
 /* The kinds of reduction kernels; see reduce.cu. */
 enum {
     MYLIB_REDUCE_SHORT,
+    MYLIB_REDUCE_TILES, /* pieces of memory in any layout */
     MYLIB_REDUCE_INTEGERS,
     MYLIB_REDUCE_ROWS,
     MYLIB_REDUCE_LANES,
@@ -266,6 +267,20 @@ typedef struct mylib_reduce_walk {
     int64_t stride[MYLIB_REDUCED_NDIM];
     int64_t step, end_of_row, end_of_plane;
 } mylib_reduce_walk;
+
+/*
+ * Short, tiles: pieces along a kept dimension, and how a piece lies in shared memory: term t of an
+ * output is stride t + end_of_row (t / columns) bytes after the first.  A quotient is the upper
+ * half of the product with a factor.
+ */
+typedef struct mylib_reduce_tile {
+    int64_t pieces, apart, out_apart;
+    int32_t nbytes, pitch; /* of a piece: in memory, to the next one in shared memory */
+    int32_t outputs, output_stride;
+    int64_t out_stride; /* of a piece's outputs */
+    int32_t stride, end_of_row;
+    uint32_t outputs_factor, columns_factor;
+} mylib_reduce_tile;
 
 /* One launch of a reduction.  The kept dimensions come first, the reduced ones are in C order. */
 typedef struct mylib_reduce_args {
@@ -303,6 +318,7 @@ typedef struct mylib_reduce_args {
     int32_t row_width, plane_height;
     int32_t right, down; /* see mylib_reduce_walk */
     mylib_reduce_walk walk[2];
+    mylib_reduce_tile tile;
     int64_t parts_of_run; /* integers */
     /* transposed: the terms of a run, its windows, and what numbers the terms before the first */
     int64_t run, windows, lead_terms, lead_nbytes;

@@ -912,15 +912,15 @@ __device__ __forceinline__ void reduce_tile(F f, const fused_args &args, int32_t
         const char *p = (const char *)values + row * pitch;
 #pragma unroll 1
         for (; row < rows; row += together, p += together * pitch, out += together * stride)
-            *(T *)out = reduce_few<4, 1, T, F, T>(f, p, size, columns);
+            *(T *)out = reduce_few<4, 1, T, F, T>(f, evenly{p, size}, columns);
         return;
     }
 #pragma unroll 1
     for (int r = 0; r < rows; r += together, row += together, out += together * stride) {
         const int row_of_tile = row < rows ? row : rows - 1;
-        const char *p = (const char *)values + row_of_tile * pitch + s * size;
-        T value = columns > LANES ? reduce_few<8, 8, T, F, T>(f, p, size << bits, count)
-                                  : reduce_few<8, 4, T, F, T>(f, p, size << bits, count);
+        const evenly place = {(const char *)values + row_of_tile * pitch + s * size, size << bits};
+        T value = columns > LANES ? reduce_few<8, 8, T, F, T>(f, place, count)
+                                  : reduce_few<8, 4, T, F, T>(f, place, count);
 #pragma unroll 1
         for (int half = lanes / 2; half > 0; half /= 2)
             value = combine_pair(f, value, half);

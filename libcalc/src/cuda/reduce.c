@@ -45,6 +45,8 @@
 #ifndef LEAST_OUTPUTS
 #define LEAST_OUTPUTS (64 << 10)
 #endif
+/* The most outputs of a piece of memory for which a program is slower. */
+#define FEW_OUTPUTS 8
 /* The maximum thread blocks in clusters that all run at once. */
 #define MOST_IN_CLUSTERS 512
 
@@ -250,44 +252,127 @@ static int are_rows(mylib_reduce_args *args)
            are_runs(args);
 }
 
-/*
- * Chooses the kernel for short rows, if they fill at least half of the memory that they span. Tiles
- * have whole rounds of all threads, which also aligns the next tile, unless rows are aligned anyway
- * and much of the tile would stay empty.  Longer narrow integers are faster by vectors.
- */
-static int choose_short(mylib_reduce_args *args)
+/* Returns a factor: i / size is the upper half of i * factor, if i * size is below 2^32. */
+static uint32_t factor_of(int64_t size)
 {
-    const int inner = args->kept_ndim - 1;
-    const int64_t size = args->input_size[0], nbytes = args->terms * size;
-    const int is_exact = count_exact(args) >= args->terms;
-    const int64_t most_nbytes = MYLIB_SHORT_TILE / (is_exact && size < 4 ? 16 : 8);
-    if (args->inputs != 1 || args->terms < 2 || inner < 0 || args->outputs < ENOUGH_WARPS ||
-        nbytes > most_nbytes || !are_contiguous(args))
+    return size <= 1 ? 0 : (uint32_t)(UINT32_MAX / size + 1);
+}
+
+/*
+ * Tells whether pieces of `outputs` outputs each are faster than any other kernel, as measured:
+ * programs, columns of single elements and lanes of several dimensions are slow.
+ */
+static int are_pieces_faster(const mylib_reduce_args *args, int64_t outputs)
+{
+    const int64_t terms = args->terms, size = args->input_size[0];
+    const int is_integer = is_whole(args->input_type[0]);
+    if (args->ndim == args->kept_ndim + 2)
+        return 1;
+    if (outputs == 1)
+        return is_integer && terms <= 2 * MYLIB_SHORT_TERMS;
+    if (args->is_truth || args->input_type[0] == MYLIB_BOOL)
+        return outputs < MYLIB_CUDA_WARP;
+    if (!is_integer && size >= 4 && outputs * size <= 16 && terms > 24 && terms <= 64)
+        return 1;
+    return outputs <= FEW_OUTPUTS && terms > 4 && terms <= MYLIB_SHORT_TERMS &&
+           (is_integer || args->input_type[0] == MYLIB_F32);
+}
+
+/*
+ * Chooses the kernel for pieces of memory, which terms fill at least half: short rows; or all terms
+ * of one output, or of those along one kept dimension, which lies between the terms.  Tiles of rows
+ * have whole rounds of all threads, which also aligns the next tile, unless rows are aligned anyway
+ * and much of the tile would stay empty.  Longer rows of narrow integers are faster by vectors;
+ * unless `is_last`, other pieces may be faster by other kernels.
+ */
+static int choose_tiles(mylib_reduce_args *args, int is_last)
+{
+    const int dims = args->ndim - args->kept_ndim, last = args->ndim - 1;
+    const int64_t *const strides = args->in_strides[0];
+    const int64_t size = args->input_size[0], terms = args->terms;
+    const int is_exact = count_exact(args) >= terms, is_narrow = is_exact && size < 4;
+    int inner = -1, along = -1;
+    if (args->inputs != 1 || terms < 2 || args->outputs < ENOUGH_WARPS || args->kept_ndim == 0 ||
+        dims < 1 || dims > 2 ||
+        (!is_exact && (terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_rows(args))))
         return 0;
-    const int64_t stride = args->in_strides[0][inner];
-    if (!is_exact && (args->terms > MYLIB_BLOCK_TERMS || !is_widened(args, 0) || !has_rows(args)))
+    int64_t furthest = 0, nbytes = size, outputs = 1;
+    for (int d = args->kept_ndim; d < args->ndim; d++) {
+        if (strides[d] <= 0)
+            return 0;
+        furthest = strides[d] > furthest ? strides[d] : furthest;
+        nbytes += (args->shape[d] - 1) * strides[d];
+    }
+    for (int d = 0; d < args->kept_ndim; d++) {
+        if (args->shape[d] == 1)
+            continue;
+        if (strides[d] < size || (strides[d] < furthest && inner >= 0))
+            return 0;
+        if (strides[d] < furthest)
+            inner = d;
+        else if (along < 0 || strides[d] < strides[along])
+            along = d;
+    }
+    if (inner >= 0) {
+        outputs = args->shape[inner];
+        nbytes += (outputs - 1) * strides[inner];
+    }
+    const int is_row = inner < 0 && are_contiguous(args);
+    if (along < 0 ||
+        nbytes > MYLIB_SHORT_TILE / (!is_row     ? 1
+                                     : is_narrow ? 16
+                                                 : 8) ||
+        2 * outputs * terms * size < nbytes || strides[along] > 2 * nbytes ||
+        (is_row && strides[along] < nbytes) ||
+        args->shape[along] * strides[along] < MYLIB_SHORT_TILE / 8)
         return 0;
-    if (stride < nbytes || stride > 2 * nbytes ||
-        args->shape[inner] * stride < MYLIB_SHORT_TILE / 8)
+    if (!is_row &&
+        (args->op != 0 || args->reduction == MYLIB_PROD || terms > MYLIB_EXACT_TERMS ||
+         args->carrier == MYLIB_C128 || !(is_exact || size == 2 || args->is_stored_as_carrier[0]) ||
+         !(is_last || are_pieces_faster(args, outputs))))
         return 0;
-    /* Integers are loaded as words; the first and the last may include terms of other rows. */
-    const int64_t loads = is_exact ? (size < 4 ? nbytes / 4 + 1 : args->terms) : args->terms;
-    const int64_t most = is_exact ? MYLIB_SHORT_WORDS : MYLIB_SHORT_TERMS;
-    args->lane_bits = mylib_short_lane_bits(loads, most);
-    args->gap = args->is_aligned ? mylib_short_gap(stride) : 0;
-    args->row_factor = mylib_short_row_factor(args->gap, stride / 16);
-    const int64_t room = MYLIB_SHORT_TILE / (stride + args->gap);
-    int64_t together = MYLIB_CUDA_THREADS >> args->lane_bits;
-    if (room < together || (args->is_aligned && 2 * (room % together) > together))
-        together = 1;
-    int64_t rows = room - room % together;
-    rows = mylib_divide_up(args->shape[inner], mylib_divide_up(args->shape[inner], rows));
-    args->tile_rows = (int32_t)mylib_lesser(mylib_round_up(rows, together), room);
-    args->tiles = (int32_t)mylib_divide_up(args->shape[inner], args->tile_rows);
-    args->way = MYLIB_REDUCE_SHORT;
+    args->way = is_row ? MYLIB_REDUCE_SHORT : MYLIB_REDUCE_TILES;
     if (is_exact)
         compute_integers(args);
-    args->grid = args->outputs / args->shape[inner] * args->tiles;
+    /* Integers are loaded as words; the first and the last may include terms of other rows. */
+    args->lane_bits = mylib_short_lane_bits(is_row && is_narrow ? nbytes / 4 + 1 : terms,
+                                            is_exact ? MYLIB_SHORT_WORDS : MYLIB_SHORT_TERMS);
+    args->gap = is_row && args->is_aligned ? mylib_short_gap(strides[along]) : 0;
+    args->row_factor = mylib_short_row_factor(args->gap, strides[along] / 16);
+
+    const int64_t pieces = args->shape[along], pitch = strides[along] + args->gap;
+    int64_t room = (MYLIB_SHORT_TILE - nbytes) / pitch + 1;
+    int64_t together = MYLIB_CUDA_THREADS >> args->lane_bits;
+    if (!is_row)
+        room = mylib_lesser(room, mylib_divide_up(args->outputs / outputs, ENOUGH_COLUMN_BLOCKS));
+    if (!is_row || room < together || (args->is_aligned && 2 * (room % together) > together))
+        together = 1;
+    const int64_t rows = mylib_divide_up(pieces, mylib_divide_up(pieces, room - room % together));
+    args->tile_rows = (int32_t)mylib_lesser(mylib_round_up(rows, together), room);
+    args->tiles = (int32_t)mylib_divide_up(pieces, args->tile_rows);
+    args->grid = args->outputs / outputs / pieces * args->tiles;
+    args->tile = (mylib_reduce_tile){
+        .pieces = pieces,
+        .apart = strides[along],
+        .out_apart = args->out_strides[along],
+        .nbytes = (int32_t)nbytes,
+        .pitch = (int32_t)pitch,
+        .outputs = (int32_t)outputs,
+        .stride = (int32_t)strides[last],
+    };
+    if (dims == 2) {
+        args->tile.end_of_row = (int32_t)(strides[last - 1] - args->shape[last] * strides[last]);
+        args->tile.columns_factor = factor_of(args->shape[last]);
+    }
+    /* The other dimensions number the rows of tiles. */
+    args->is_out_dense = 0;
+    args->shape[along] = 1;
+    if (inner >= 0) {
+        args->tile.output_stride = (int32_t)strides[inner];
+        args->tile.out_stride = args->out_strides[inner];
+        args->tile.outputs_factor = factor_of(outputs);
+        args->shape[inner] = 1;
+    }
     return 1;
 }
 
@@ -341,7 +426,9 @@ static int choose_integers(mylib_reduce_args *args)
                args->terms < INTEGER_ROWS * (MYLIB_CUDA_THREADS >> args->width_bits) &&
                (!args->is_spaced || has_tiles_of_rows(args, 32 / size << args->width_bits)))
             args->width_bits++;
-        if (!has_tiles_of_rows(args, 16 / size << args->width_bits) && args->is_spaced)
+        const int are_tiles = has_tiles_of_rows(args, 16 / size << args->width_bits);
+        /* Each thread has a term of each output. */
+        if (args->is_spaced && (!are_tiles || args->terms < MYLIB_CUDA_THREADS >> args->width_bits))
             return 0;
         parts = mylib_lesser(
             mylib_divide_up(ENOUGH_BLOCKS / 2, args->grid),
@@ -455,8 +542,9 @@ static void choose_columns(mylib_reduce_args *args)
 {
     const int width = 16 / (int)mylib_type_size((mylib_type)args->carrier);
     args->way = MYLIB_REDUCE_COLUMNS;
+    const int is_tree = args->ndim <= args->kept_ndim + 1 && args->terms <= 2 * MYLIB_BLOCK_LANES;
     args->lane_bits =
-        mylib_log2_of(args->terms < MYLIB_BLOCK_LANES ? args->terms : MYLIB_BLOCK_LANES);
+        mylib_log2_of(is_tree ? args->terms : mylib_lesser(args->terms, MYLIB_BLOCK_LANES));
     args->is_spaced = !are_vectors(args, width);
     const int is_wide = args->carrier > MYLIB_U64 && is_widened(args, 0) && has_rows(args) &&
                         args->reduction != MYLIB_PROD && args->terms != 0 &&
@@ -541,13 +629,15 @@ static void choose_way(int device, mylib_reduce_args *args)
     args->parts = 1;
     if (choose_transposed(args))
         return;
-    if (choose_short(args))
+    if (choose_tiles(args, 0))
         return;
     if (choose_integers(args)) {
         if (!args->is_across && !args->has_warp_per_output && !args->is_truth)
             choose_cluster(device, args);
         return;
     }
+    if (is_whole(args->input_type[0]) && choose_tiles(args, 1))
+        return;
     if (are_columns(args)) {
         choose_columns(args);
         return;
@@ -677,7 +767,7 @@ static int64_t most_few(const mylib_reduce_args *args)
     return args->reduction == MYLIB_PROD ? MYLIB_FEW_TERMS : size == 8 ? 6 : 12;
 }
 
-/* Tells whether there are few terms of many outputs, and not in short rows, which have a kernel. */
+/* Tells whether there are few terms of many outputs, not in rows or pieces, which have kernels. */
 static int is_few(int device, const mylib_reduce_args *args)
 {
     mylib_reduce_args chosen;
@@ -686,7 +776,8 @@ static int is_few(int device, const mylib_reduce_args *args)
         return 0;
     chosen = *args;
     choose_way(device, &chosen);
-    return chosen.way != MYLIB_REDUCE_SHORT;
+    return chosen.way != MYLIB_REDUCE_SHORT &&
+           (chosen.way != MYLIB_REDUCE_TILES || chosen.tile.outputs > FEW_OUTPUTS);
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,
@@ -733,7 +824,8 @@ int mylib_cuda_try_reduce(int device, void *stream, mylib_reduction reduction,
         layout->is_host_scalar[1])
         return 0;
     choose_way(device, &chosen);
-    const int is_short = chosen.way == MYLIB_REDUCE_SHORT;
+    const int is_short =
+        chosen.way == MYLIB_REDUCE_SHORT || (args.is_truth && chosen.way == MYLIB_REDUCE_TILES);
     /* A program tells whether few elements in short rows differ from 0. */
     if (args.is_truth ? !is_short && (chosen.way != MYLIB_REDUCE_INTEGERS ||
                                       (chosen.is_across && args.terms < MYLIB_BLOCK_LANES &&

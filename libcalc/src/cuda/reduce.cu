@@ -4,7 +4,7 @@
  *
  * Values are carried in one of six types (reduce_values.cuh).  Each kernel has a file:
  *
- * - short: many outputs of few contiguous terms, in tiles of shared memory;
+ * - tiles: many outputs of few terms in a small piece of memory, contiguous or not;
  * - integers: along runs or across outputs; their order does not matter;
  * - rows: one run of terms, or long ones; a warp reduces a block of MYLIB_BLOCK_TERMS;
  * - lanes: terms of any type and strides; each thread of a thread block is a lane;
@@ -19,7 +19,7 @@
 #include <type_traits>
 #include "reduce_columns.cuh"
 #include "reduce_rows.cuh"
-#include "reduce_short.cuh"
+#include "reduce_tiles.cuh"
 #include "reduce_transposed.cuh"
 
 namespace
@@ -108,16 +108,22 @@ template <int R, typename C> reduce_kernel kernel_as(const reduce_args *args)
     constexpr bool HAS_ROWS = !IS_INTEGER && (!IS_COMPLEX || R == MYLIB_SUM);
     constexpr bool HAS_VECTORS = HAS_ROWS && R != MYLIB_PROD && W > 1;
     constexpr bool HAS_MAPPED = class_of<C>::value == FLOAT && (R == MYLIB_SUM || R == MYLIB_MAX);
+    constexpr bool HAS_TILES = class_of<C>::value == FLOAT || std::is_same<C, t_i64>::value ||
+                               (std::is_same<C, t_c64>::value && R == MYLIB_SUM);
     reduce_kernel kernel = NULL;
     switch (args->way) {
     case MYLIB_REDUCE_SHORT:
         if constexpr (IS_INTEGER)
-            kernel = short_kernel<combine<FLIPPED>, t_i64>;
+            kernel = tiles_kernel<combine<FLIPPED>, t_i64, STORED, false>;
         else if constexpr (HAS_ROWS)
-            kernel = short_kernel<F, C>;
+            kernel = tiles_kernel<F, C, STORED, false>;
         if constexpr (HAS_MAPPED)
             if (args->op != 0)
-                kernel = short_kernel<F, C, MAPPED>;
+                kernel = tiles_kernel<F, C, MAPPED, false>;
+        break;
+    case MYLIB_REDUCE_TILES:
+        if constexpr (HAS_TILES)
+            kernel = tiles_kernel<sum_or_extreme, C, STORED, true>;
         break;
     case MYLIB_REDUCE_INTEGERS:
         if constexpr (IS_INTEGER)

@@ -189,10 +189,11 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
 #pragma unroll 1
     for (int64_t block = blockIdx.y; block < args.blocks; block += gridDim.y) {
         int64_t from = block * TERMS, to = from + TERMS < args.terms ? from + TERMS : args.terms;
-        int lanes = to - from < LANES ? (int)(to - from) : LANES;
         values value = values();
-        /* A lane of several terms alone has enough loads in flight. */
-        const bool is_tree = to - from <= LANES && args.ndim <= args.kept_ndim + 1;
+        /* Two terms of each lane are a tree over twice the lanes; more are enough loads. */
+        const bool is_tree =
+            (to - from <= LANES || args.terms <= 2 * LANES) && args.ndim <= args.kept_ndim + 1;
+        const int lanes = is_tree || to - from < LANES ? (int)(to - from) : LANES;
         const int some_bits = is_tree ? SOME_BITS : 0;
 #pragma unroll 1
         for (unsigned m = 0; m < 1u << steps; m += 1u << some_bits) {
@@ -213,12 +214,12 @@ __global__ void __launch_bounds__(THREADS, W > 1 ? VECTOR_BLOCKS : MIN_BLOCKS<C>
             int k = some_bits;
 #pragma unroll 1
             for (; m >> k & 1; k++) {
-                values waiting = waits[k * THREADS + threadIdx.x];
+                values waiting = waits[k % STEPS * THREADS + threadIdx.x];
                 bool is_there = lane_of(m >> k << k, sub, steps, bits) < lanes;
                 value = is_there ? combine_columns(f, waiting, value) : waiting;
             }
             if (k < steps)
-                waits[k * THREADS + threadIdx.x] = value;
+                waits[k % STEPS * THREADS + threadIdx.x] = value;
         }
         if (bits != 0) {
             /* A thread's own slot; its old value is no longer needed. */

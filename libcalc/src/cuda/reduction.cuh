@@ -197,28 +197,38 @@ template <term_kind KIND, typename C> __device__ __forceinline__ C make_term(int
     return x;
 }
 
+/* The places of terms that are `step` bytes apart. */
+struct evenly {
+    const char *p;
+    int step;
+    __device__ __forceinline__ const char *operator()(int i) const { return p + i * step; }
+};
+
 /*
- * Combines at most N terms, `step` bytes apart, in the order of the tree over lanes; `count` of
- * them exist, at least SURE.  Terms beyond N belong to further rows of lanes.
+ * Combines at most N terms, the i-th of which is at place(i), in the order of the tree over lanes;
+ * `count` of them exist, at least SURE.  Terms beyond N belong to further rows of lanes.
  */
-template <int N, int SURE, typename S, typename F, typename C, term_kind KIND = STORED>
-__device__ __forceinline__ C reduce_few(F f, const char *p, int step, int count, int op = 0)
+template <int N, int SURE, typename S, typename F, typename C, term_kind KIND = STORED,
+          typename PLACE>
+__device__ __forceinline__ C reduce_few(F f, PLACE place, int count, int op = 0)
 {
     C x[N];
+    const auto term = [&](int i) {
+        return make_term<KIND>(op, convert<C>(load_element<S>(place(i))));
+    };
 #pragma unroll
     for (int i = 0; i < N; i++)
         if (i < SURE || i < count)
-            x[i] = make_term<KIND>(op, convert<C>(load_element<S>(p + i * step)));
+            x[i] = term(i);
     if constexpr (SURE == N) {
 #pragma unroll 1
-        for (count -= N; count > 0; count -= N) {
-            p += N * step;
+        for (int done = N; done < count; done += N)
 #pragma unroll
             for (int i = 0; i < N; i++)
-                if (i < count)
-                    x[i] = f(x[i], make_term<KIND>(op, convert<C>(load_element<S>(p + i * step))));
-        }
+                if (done + i < count)
+                    x[i] = f(x[i], term(done + i));
     }
+    count = count < N ? count : N;
 #pragma unroll
     for (int half = N > 4 ? 4 : N > 2 ? 2 : 1; half > 0; half /= 2)
 #pragma unroll
