@@ -270,12 +270,14 @@ static int are_pieces_faster(const mylib_reduce_args *args, int64_t outputs)
         return 1;
     if (outputs == 1)
         return is_integer && terms <= 2 * MYLIB_SHORT_TERMS;
+    const int are_in_vectors = is_integer && are_vectors(args, 16 / size);
     if (args->is_truth || args->input_type[0] == MYLIB_BOOL)
-        return outputs < MYLIB_CUDA_WARP;
+        return outputs < MYLIB_CUDA_WARP && !(are_in_vectors && terms >= MYLIB_BLOCK_LANES);
     if (!is_integer && size >= 4 && outputs * size <= 16 && terms > 24 && terms <= 64)
         return 1;
-    return outputs <= FEW_OUTPUTS && terms > 4 && terms <= MYLIB_SHORT_TERMS &&
-           (is_integer || args->input_type[0] == MYLIB_F32);
+    return outputs <= FEW_OUTPUTS && terms > 4 &&
+           (is_integer ? !are_in_vectors || terms <= MYLIB_SHORT_TERMS
+                       : terms <= MYLIB_SHORT_TERMS && args->input_type[0] == MYLIB_F32);
 }
 
 /*
@@ -777,7 +779,8 @@ static int is_few(int device, const mylib_reduce_args *args)
     chosen = *args;
     choose_way(device, &chosen);
     return chosen.way != MYLIB_REDUCE_SHORT &&
-           (chosen.way != MYLIB_REDUCE_TILES || chosen.tile.outputs > FEW_OUTPUTS);
+           (chosen.way != MYLIB_REDUCE_TILES || chosen.tile.outputs > FEW_OUTPUTS ||
+            args->terms <= 4);
 }
 
 mylib_status mylib_cuda_reduce(int device, void *stream, mylib_reduction reduction,

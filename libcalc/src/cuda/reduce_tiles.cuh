@@ -247,20 +247,20 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                                anew((uint32_t)(size << bits)),
                                anew((uint32_t)(terms + lanes - 1) >> bits),
                                anew((uint32_t)(terms - s + lanes - 1) >> bits)};
-    const int64_t out_step = together * tile.out_apart;
+    const int64_t out_step = IS_ANY ? 0 : together * tile.out_apart;
     int own = (int)threadIdx.x >> bits;
     out += IS_ANY ? 0 : own * tile.out_apart;
+    char *to = out;
 #pragma unroll 1
-    for (int r = 0; r < count * outputs; r += together, own += together) {
+    for (int r = 0; r < count * outputs; r += together, own += together, out += out_step) {
         const int number = own < count * outputs ? own : count * outputs - 1;
-        char *to = out;
         C value;
         if constexpr (IS_ANY) {
             const int at =
                 outputs > 1 ? (int)__umulhi((uint32_t)number, tile.outputs_factor) : number;
             const int column = number - at * outputs;
             const char *const first = pieces + at * pitch + column * tile.output_stride;
-            to += at * tile.out_apart + column * tile.out_stride;
+            to = out + at * tile.out_apart + column * tile.out_stride;
             if constexpr (!IS_WHOLE<C>)
                 value = std::is_same<C, t_f32>::value && args.input_type[0] == MYLIB_F16
                             ? reduce_piece<std::conditional_t<sizeof(C) == 4, t_f16, C>, C>(
@@ -272,7 +272,6 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
                 value = reduce_integer_piece<MYLIB_MAX>(args, first, s);
         } else {
             value = reduce_short<F, C, KIND>(f, args, pieces + number * pitch, share);
-            out += out_step;
         }
 #pragma unroll 1
         for (int half = lanes / 2; half > 0; half /= 2)
@@ -280,7 +279,7 @@ __global__ void __launch_bounds__(THREADS, MIN_BLOCKS<C>)
         if constexpr (IS_WHOLE<C>)
             value ^= (C)args.flip;
         if (s == 0 && own < count * outputs)
-            store_at(args, to, value);
+            store_at(args, IS_ANY ? to : out, value);
     }
 }
 

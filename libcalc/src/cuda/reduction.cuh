@@ -228,7 +228,6 @@ __device__ __forceinline__ C reduce_few(F f, PLACE place, int count, int op = 0)
                 if (done + i < count)
                     x[i] = f(x[i], term(done + i));
     }
-    count = count < N ? count : N;
 #pragma unroll
     for (int half = N > 4 ? 4 : N > 2 ? 2 : 1; half > 0; half /= 2)
 #pragma unroll
