@@ -234,14 +234,19 @@ static void check_cuda(int asked_for)
 
 int main(int argc, char **argv)
 {
-    const char *device = argc == 3 && strcmp(argv[1], "--device") == 0 ? argv[2] : "";
+    const char *word = argv[argc - 1], *device = "";
+    if (argc == 3 && strcmp(argv[1], "--device") == 0)
+        device = word;
+    else if (argc == 2 && strncmp(word, "--device=", 9) == 0)
+        device = word + 9;
     const int on_cpu = argc == 1 || strcmp(device, "cpu") == 0;
     const int on_cuda = argc == 1 || strcmp(device, "cuda") == 0;
     if (!on_cpu && !on_cuda) {
-        const int is_help = argc == 2 && strcmp(argv[1], "--help") == 0;
+        const int is_help = argc == 2 && strcmp(word, "--help") == 0;
+        if (!is_help)
+            fprintf(stderr, "test_mylib: wrong option \"%s\"\n", word);
         fputs("Usage: test_mylib [--device cpu|cuda]\n"
-              "Computes on every device present, or on those of one kind, and checks the results.\n"
-              "With \"--device cuda\" it is a failure that there is no GPU.\n"
+              "Checks every device, or those of one kind; \"--device cuda\" fails without a GPU.\n"
               "Exit status: 0 passed, 1 failed, 2 wrong usage.\n",
               is_help ? stdout : stderr);
         return is_help ? 0 : 2;
