@@ -1042,6 +1042,12 @@ mylib_type reference_sum_type(mylib_type type)
 #define BLOCK 2048
 #define LANES 256
 
+/* A double rounds the sum of two f32 so little that it is rounded to f32 as if only once. */
+static double sum_of(mylib_type type, double a, double b)
+{
+    return type == MYLIB_F64 ? a + b : (double)(float)(a + b);
+}
+
 /* One block of at most BLOCK terms, lane by lane as the header tells it. */
 static double sum_block(mylib_type type, int64_t n, const char *terms, int64_t stride)
 {
@@ -1050,11 +1056,11 @@ static double sum_block(mylib_type type, int64_t n, const char *terms, int64_t s
     for (int64_t lane = 0; lane < present; lane++) {
         lanes[lane] = load_real(type, terms + lane * stride);
         for (int64_t i = lane + LANES; i < n; i += LANES)
-            lanes[lane] = round_to(type, (quad)lanes[lane] + load_real(type, terms + i * stride));
+            lanes[lane] = sum_of(type, lanes[lane], load_real(type, terms + i * stride));
     }
     for (int64_t step = LANES / 2; step > 0; step /= 2) {
         for (int64_t lane = 0; lane < step && lane + step < present; lane++)
-            lanes[lane] = round_to(type, (quad)lanes[lane] + lanes[lane + step]);
+            lanes[lane] = sum_of(type, lanes[lane], lanes[lane + step]);
         if (present > step)
             present = step;
     }
@@ -1074,7 +1080,7 @@ static double sum_real(mylib_type type, int64_t n, const char *terms, int64_t st
     while (blocks > 1) {
         int64_t pairs = blocks / 2;
         for (int64_t i = 0; i < pairs; i++)
-            sums[i] = round_to(type, (quad)sums[2 * i] + sums[2 * i + 1]);
+            sums[i] = sum_of(type, sums[2 * i], sums[2 * i + 1]);
         if (blocks % 2 != 0)
             sums[pairs] = sums[blocks - 1];
         blocks = pairs + blocks % 2;
