@@ -213,20 +213,16 @@ static mylib_status reduce_sum_with_zero(const reduction_case *c, const mylib_ar
     return st;
 }
 
-static void run_case(const reduction_case *c, rng *r, const char *where)
+/* Checks a reduction whose result is `right`. */
+static void check_case(const reduction_case *c, const unsigned char *in, unsigned char *right,
+                       unsigned char *got)
 {
-    int64_t size = test_size(c->stored), out_size = test_size(c->out_type);
-    unsigned char *in = allocate(&c->in, size), *right = allocate(&c->out, out_size),
-                  *got = allocate(&c->out, out_size);
     const int has_program = c->stored == c->type && (c->type == MYLIB_C64 || c->type == MYLIB_C128);
-    fill_reduction(r, c, in);
-    memset(right, POISON, (size_t)(c->out.span + out_size));
-    mylib_array in_array = layout_array(&c->in, c->stored, test_cpu, in);
-    mylib_array out_array = layout_array(&c->out, c->out_type, test_cpu, got);
-    set_reduction_case(c, where);
-    reduce_slowly(c, in, right);
+    const size_t nbytes = (size_t)(c->out.span + test_size(c->out_type));
+    const mylib_array in_array = layout_array(&c->in, c->stored, test_cpu, (void *)in);
+    const mylib_array out_array = layout_array(&c->out, c->out_type, test_cpu, got);
     for (int way = 0; way <= has_program; way++) {
-        memset(got, POISON, (size_t)(c->out.span + out_size));
+        memset(got, POISON, nbytes);
         if (way == 0)
             CHECK_OK(mylib_reduce(c->reduction, c->type, test_cpu, NULL, &out_array, &in_array));
         else
@@ -237,12 +233,38 @@ static void run_case(const reduction_case *c, rng *r, const char *where)
     const mylib_type wide = c->reduction == MYLIB_SUM ? reduction_type(MYLIB_SUM, c->type) : 0;
     if (!test_is_integer(wide) && c->out_type == wide) {
         const double count[2] = {(double)layout_count(&c->in) / (double)layout_count(&c->out), 0};
-        const mylib_array sum = layout_array(&c->out, wide, test_cpu, right);
-        const mylib_array in_pair[2] = {sum, {(void *)count, test_cpu, MYLIB_F64, 0, NULL, NULL}};
-        memset(got, POISON, (size_t)(c->out.span + out_size));
+        unsigned char *const means = allocate(&c->out, test_size(wide));
+        memcpy(means, right, nbytes);
+        const mylib_array mean = layout_array(&c->out, wide, test_cpu, means);
+        const mylib_array in_pair[2] = {mean, {(void *)count, test_cpu, MYLIB_F64, 0, NULL, NULL}};
+        memset(got, POISON, nbytes);
         CHECK_OK(mylib_reduce(MYLIB_MEAN, c->type, test_cpu, NULL, &out_array, &in_array));
-        CHECK_OK(mylib_map_as(MYLIB_OP_divide, wide, test_cpu, NULL, &sum, in_pair));
-        compare_reductions(c, right, got);
+        CHECK_OK(mylib_map_as(MYLIB_OP_divide, wide, test_cpu, NULL, &mean, in_pair));
+        compare_reductions(c, means, got);
+        free(means);
+    }
+}
+
+static const int thread_counts[] = {1, 2, 3, 8};
+
+/* With `where` NULL, each number of threads gives the same bits. */
+static void run_case(const reduction_case *c, rng *r, const char *where)
+{
+    const int64_t out_size = test_size(c->out_type);
+    unsigned char *in = allocate(&c->in, test_size(c->stored)),
+                  *right = allocate(&c->out, out_size), *got = allocate(&c->out, out_size);
+    fill_reduction(r, c, in);
+    memset(right, POISON, (size_t)(c->out.span + out_size));
+    set_reduction_case(c, where != NULL ? where : "reference");
+    reduce_slowly(c, in, right);
+    if (where != NULL)
+        check_case(c, in, right, got);
+    for (size_t i = 0; where == NULL && i < COUNT_OF(thread_counts); i++) {
+        char threads[40];
+        snprintf(threads, sizeof threads, "%d threads", thread_counts[i]);
+        set_reduction_case(c, threads);
+        CHECK_OK(mylib_set_num_threads(thread_counts[i]));
+        check_case(c, in, right, got);
     }
     free(in);
     free(right);
@@ -321,12 +343,10 @@ static void test_first(rng *r, const char *where)
 }
 
 /* Matrices on which several threads work, in every way through memory. */
-static void test_large(rng *r, int threads)
+static void test_large(rng *r)
 {
     static const int64_t shapes[][2] = {{1, 1200001}, {1200001, 1}, {70001, 16}, {40001, 33},
                                         {300, 4001},  {4001, 300},  {3, 400001}, {400001, 3}};
-    char where[40];
-    snprintf(where, sizeof where, "%d threads", threads);
     for (size_t i = 0; i < COUNT_OF(shapes); i++) {
         int first = (int)rng_below(r, 6);
         for (int round = 0; round < test_rounds(6); round++) {
@@ -344,7 +364,7 @@ static void test_large(rng *r, int threads)
             c.in.strides[is_fortran ? 0 : 1] = 8;
             c.in.strides[is_fortran ? 1 : 0] = 8 * c.in.shape[is_fortran ? 0 : 1];
             place_results(&c);
-            run_case(&c, r, where);
+            run_case(&c, r, NULL);
         }
     }
 }
@@ -491,7 +511,6 @@ static void test_errors(void)
 
 int main(void)
 {
-    static const int threads[] = {1, 2, 3, 8};
     test_begin("reductions");
     rng r = rng_make(0);
     test_errors();
@@ -505,10 +524,10 @@ int main(void)
         test_accuracy(&r);
     }
     CHECK_OK(mylib_set_cpu_level(NULL));
-    for (size_t i = 0; i < COUNT_OF(threads); i++) {
-        CHECK_OK(mylib_set_num_threads(threads[i]));
-        test_large(&r, threads[i]);
-        test_random(&r, test_rounds(20), 1000000, "large");
+    test_large(&r);
+    test_random(&r, test_rounds(40), 1000000, NULL);
+    for (size_t i = 0; i < COUNT_OF(thread_counts); i++) {
+        CHECK_OK(mylib_set_num_threads(thread_counts[i]));
         test_flags();
     }
     return test_end();
