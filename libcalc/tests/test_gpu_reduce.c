@@ -333,7 +333,8 @@ static void test_few(rng *r)
 
 /*
  * Few terms in a small piece of memory: windows, and rows or windows of which each column is an
- * output, in any order of dimensions, with and without gaps; outputs in any order, too.
+ * output, in any order of dimensions, with and without gaps, backwards; outputs in any order, too,
+ * and repeated.
  */
 static void test_pieces(rng *r)
 {
@@ -369,15 +370,16 @@ static void test_pieces(rng *r)
         for (int i = 0; i < NDIM; i++) {
             const int d = order[i];
             c.out.shape[d] = d == ROWS || d == TERMS ? 1 : c.in.shape[d];
-            c.in.strides[d] = stride;
+            const int way = (int)rng_below(r, 12);
+            c.in.strides[d] = d == OUTER && way == 0 ? 0 : way == 1 ? -stride : stride;
             stride = stride * c.in.shape[d] + (rng_once_in(r, 3) ? test_size(stored) : 0);
             if (rng_once_in(r, 6))
                 stride = (stride + 15) / 16 * 16;
         }
         place_results(&c);
         if (rng_once_in(r, 2)) {
-            c.in.offset = test_size(stored);
-            c.in.span += c.in.offset;
+            c.in.offset += test_size(stored);
+            c.in.span += test_size(stored);
         }
         if (c.in.span < (test_quick ? 1 << 20 : 40 << 20))
             run_case(&c, r, "pieces");

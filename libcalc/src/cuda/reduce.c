@@ -306,14 +306,16 @@ static int choose_tiles(mylib_reduce_args *args, int is_last)
         nbytes += (args->shape[d] - 1) * strides[d];
     }
     for (int d = 0; d < args->kept_ndim; d++) {
-        if (args->shape[d] == 1)
+        if (args->shape[d] == 1 || strides[d] < size)
             continue;
-        if (strides[d] < size || (strides[d] < furthest && inner >= 0))
-            return 0;
-        if (strides[d] < furthest)
+        if (strides[d] >= furthest) {
+            if (along < 0 || strides[d] < strides[along])
+                along = d;
+        } else if (inner < 0) {
             inner = d;
-        else if (along < 0 || strides[d] < strides[along])
-            along = d;
+        } else {
+            return 0;
+        }
     }
     if (inner >= 0) {
         outputs = args->shape[inner];
