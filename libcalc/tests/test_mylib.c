@@ -252,7 +252,14 @@ int main(int argc, char **argv)
         return is_help ? 0 : 2;
     }
 
+    char version[32];
+    snprintf(version, sizeof version, "%d.%d.%d", MYLIB_VERSION_MAJOR, MYLIB_VERSION_MINOR,
+             MYLIB_VERSION_PATCH);
     printf("mylib %s\n", mylib_version());
+    if (strcmp(version, mylib_version()) != 0) {
+        printf("  the header is of version %s   <-- wrong\n", version);
+        failures++;
+    }
     if (on_cpu)
         check_cpu();
     if (on_cuda)

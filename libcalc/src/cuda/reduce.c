@@ -258,10 +258,7 @@ static uint32_t factor_of(int64_t size)
     return size <= 1 ? 0 : (uint32_t)(UINT32_MAX / size + 1);
 }
 
-/*
- * Tells whether pieces of `outputs` outputs each are faster than any other kernel, as measured:
- * programs, columns of single elements and lanes of several dimensions are slow.
- */
+/* Tells whether pieces of `outputs` outputs each are faster than other kernels, as measured. */
 static int are_pieces_faster(const mylib_reduce_args *args, int64_t outputs)
 {
     const int64_t terms = args->terms, size = args->input_size[0];
